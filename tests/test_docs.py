@@ -67,7 +67,8 @@ def calibration_example(directory: Path) -> Path:
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_and_files_that_a_document_names_exist(path):
     text = path.read_text(encoding="utf-8")
-    named = [path.parent / target for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)]
+    linked = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text) + site.PICTURE.findall(text)
+    named = [path.parent / target for target in linked]
     if path.name in ("ARCHITECTURE.md", "CONTRIBUTING.md"):
         files = re.findall(r"`((?:tcpf_lab|kernel|docs|experiments|tests|tools)/[\w./-]+)`", text)
         assert files
@@ -165,15 +166,8 @@ def test_the_site_has_every_document_and_what_it_links_to(tmp_path, monkeypatch)
         assert f'"docs/reference/{path.name}"' in listed
     for path in (tmp_path / "docs").rglob("*.md"):
         text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
-        targets = [target for _, _, target, _ in site.LINK.findall(text)]
-        assert [each for each in targets if not (path.parent / each).exists()] == [], path
-
-
-def test_the_site_separates_what_only_github_reads_without_a_blank_line():
-    text = "text\n- item\n  more\n\n| a |\n|---|\n| b |\n## Heading\n```\ntext\n- item\n```\n"
-    spaced = site.spaced(text)
-    assert spaced.startswith("text\n\n- item\n  more\n\n| a |\n|---|\n| b |\n\n## Heading\n")
-    assert spaced.endswith("```\ntext\n- item\n```\n")
+        missing = [each for each in site.targets(text) if not (path.parent / each).exists()]
+        assert missing == [], path
 
 
 def test_a_request_to_another_host_is_found(tmp_path):

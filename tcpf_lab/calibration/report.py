@@ -103,7 +103,7 @@ def write_report(
     made = command("calibrate", *words)
     commands = [made, command("report", *words)]
     kept = [made, command("report", *words, "--reference", reference or "")]
-    drawn_once = pictures((page,), suffixes_of(formats, kept=reference is not None))
+    drawn_once = pictures((page,), suffixes_of(formats, stored=reference is not None))
     written = []
     for path, content in (
         *_own(record, page, files.root, formats, drawn_once, commands),
@@ -282,16 +282,15 @@ def _subtitle(record: Record) -> str:
 
 
 def _parts(record: Record, page: Page) -> Iterator[Part]:
-    """Yield the parts of the page under their headings alone; the first is the answer already."""
+    """Yield the parts of the page; the first is the answer already."""
     own = {"cells": _cells, "claims": _grouped, "errors": _grouped, "orders": _grouped}
     first, *others = page_parts((page,))
     for part in ([first] if len(first.paragraphs) > 1 else []) + others:
-        heading = part.heading.removeprefix(f"{page.title}: ")
         built = tuple(
             own[key](record, one) if (key := one.name.removeprefix(f"{page.name}-")) in own else one
             for one in part.tables
         )
-        yield replace(part, heading=heading, tables=built)
+        yield replace(part, tables=built)
 
 
 def _grouped(_: Record, table: Table) -> Table:

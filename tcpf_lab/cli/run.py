@@ -21,7 +21,7 @@ from tcpf_lab.cli.options import (
     RunsToMake,
     option,
 )
-from tcpf_lab.report.compare.published import Comparison, comparison_json
+from tcpf_lab.report.compare.published import Comparison, comparison_json, of_requested
 from tcpf_lab.report.compare.scoreboard import scoreboard
 from tcpf_lab.report.compare.sensitivity import Sensitivity, ranked_effects
 from tcpf_lab.report.compare.testbeds import TwoTestbeds, side_by_side
@@ -98,7 +98,7 @@ def compare(
         found = campaign.two_testbeds(*chosen, include_invalid=include_invalid)
         shown = side_by_side(found)
     else:
-        found = campaign.comparison(chosen[0], include_invalid=include_invalid)
+        found = of_requested(campaign.comparison(chosen[0], include_invalid=include_invalid))
         shown = scoreboard(found, full)
     if as_json:
         console.print_json(comparison_json(found))
@@ -133,14 +133,16 @@ def report(
     if reference is not None:
         require_place(reference, directory=True)
     given = [*request.given, *(("--include-invalid",) if include_invalid else ())]
-    if stored := reporting.kept_pages(request.spec):
+    if stored := reporting.stored_pages(request.spec):
         if reference is not None:
             message = "stores pages of runs; this page is stored already"
             raise RequestError(message, where="--reference")
         _need_nothing_of(given, "a stored page is drawn as it is")
-        _of_stored(stored, request.results, wanted if formats else reporting.OF_KEPT[:3], as_json)
+        _of_stored(stored, request.results, wanted if formats else reporting.OF_STORED[:3], as_json)
         return
     source = find(request.spec)
+    if source.is_dir():
+        raise reporting.no_stored_page(source)
     read = load_any(source)
     if isinstance(read, Calibration):
         _need_nothing_of(given, "a calibration is reported as a whole")
@@ -163,13 +165,13 @@ def _of_stored(
     as_json: bool,
 ) -> None:
     for one in formats:
-        one_of(one, reporting.OF_KEPT, "format of a page", f"--format {','.join(formats)}")
+        one_of(one, reporting.OF_STORED, "format of a page", f"--format {','.join(formats)}")
     from tcpf_lab.calibration.report import (
         redraw as redraw_calibration,  # here: numpy takes a moment
     )
 
     written = []
-    with console.busy(f"drawing {len(stored)} pages"):
+    with console.busy(f"drawing {len(stored)} page{'s' * (len(stored) > 1)}"):
         for path in stored:
             root = results / reporting.PAGES / path.absolute().parent.name
             of_calibration = reporting.is_outcome(path)

@@ -663,7 +663,7 @@ def _table(grid: Grid, name: str) -> Table:
     return Table(
         name="points" if name == "buffers" else f"{name}-points",
         columns=(
-            *("users", "buffer (kB)", "use"),
+            *("users", "buffer (kB)", "utilisation"),
             *(f"{label} (kbit/s)" for label in SIZES.values()),
             *("loss (% of packets)", "transfers", "completion (s)", "runs"),
         ),

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tcpf_lab.base.errors import LabError, RequestError
-from tcpf_lab.papers.kept import is_kept, read_page
+from tcpf_lab.papers.stored import is_stored, read_page
 from tcpf_lab.papers.thesis.claims import CLAIMS
 from tcpf_lab.report.claims.judge import Check, Claim, Verdict, judge
 from tcpf_lab.report.claims.page import BEGIN, END, markdown
@@ -50,7 +50,7 @@ def document(reference: Path) -> str:
         If no page below ``reference/<experiment>/`` has claims.
     """
     pages: dict[tuple[str, str], list[str]] = {}
-    for path in filter(is_kept, sorted(reference.glob("*/*.json"))):
+    for path in filter(is_stored, sorted(reference.glob("*/*.json"))):
         page = read_page(path)
         for match in _MARKED.finditer(markdown(page)):
             pages.setdefault((page.title, match["table"]), []).append(path.parent.name)

@@ -12,7 +12,7 @@ from tcpf_lab.papers.reno import build as reno
 from tcpf_lab.papers.rio.page import build as rio
 from tcpf_lab.papers.workloads import parking_lot, queues, short_flows
 from tcpf_lab.report.claims.page import Page, Text
-from tcpf_lab.report.contents.assemble import told_of_left_out
+from tcpf_lab.report.contents.assemble import left_out_text
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.spec.model import Experiment
 
@@ -85,7 +85,7 @@ def pages_of(members: Sequence[Member], command: str) -> Iterator[Page]:
         own = [member for member in members if kind.covers(member.experiment)]
         page = kind.build(own, command) if own else None
         if page is not None:
-            yield _with_left_out(page, told_of_left_out([member.section for member in own]))
+            yield _with_left_out(page, left_out_text([member.section for member in own]))
 
 
 def _with_left_out(page: Page, note: str) -> Page:

@@ -65,7 +65,7 @@ class Column:
 
 
 _COLUMNS = (
-    Column("use", "metrics.utilisation", 3),
+    Column("utilisation", "metrics.utilisation", 3),
     Column("delay, mean (ms)", "metrics.queueing_delay_mean_s", 1, 1e3),
     Column("delay, p95 (ms)", _DELAY, 1, 1e3, "shortest 95th percentile of delay"),
     Column("packet loss (%)", "metrics.packet_loss_percent", 2, 1, "lowest loss"),
@@ -270,7 +270,7 @@ def _times(found: Sequence[GainBlock], name: str) -> Table:
         name=_own("times", name),
         columns=(
             *("users", "case", *(f"{name} (s)" for name in STATISTICS.values())),
-            *("transfers", "timeouts", "use", "runs"),
+            *("transfers", "timeouts", "utilisation", "runs"),
         ),
         rows=tuple(rows),
         caption="Completion times: means over seeds of each run's statistic, and half widths of "
@@ -462,7 +462,7 @@ COLUMNS: dict[str, tuple[str, int, Of]] = {
         _over("cross", "goodput_bytes_per_s", _mean),
     ),
     "cross_timeouts": ("cross: timeouts", 1, _over("cross", "timeouts", sum)),
-    "use": ("use of the bottlenecks", 3, _over("bottlenecks", "utilisation", _mean)),
+    "utilisation": ("utilisation", 3, _over("bottlenecks", "utilisation", _mean)),
     "loss": ("packet loss (%)", 2, _over("bottlenecks", "packet_loss_percent", _mean)),
 }
 _COMPARED = ("main_goodput", "main_timeouts", "cross_goodput", "cross_timeouts")
@@ -509,8 +509,8 @@ def _lot_numbers(cells: Sequence[CellRuns]) -> Table:
         "numbers",
         ("bottlenecks", "case", *headings, "runs"),
         tuple(rows),
-        "Means over seeds and half widths of 95 % intervals; use and loss are means over the "
-        "bottlenecks.",
+        "Means over seeds and half widths of 95 % intervals; utilisation and loss are means "
+        "over the bottlenecks.",
         left=2,
     )
 

@@ -9,8 +9,8 @@ from itertools import chain
 from pathlib import Path
 
 from tcpf_lab.base.errors import LabError, RequestError
-from tcpf_lab.papers.kept import as_text, is_kept, read_page
 from tcpf_lab.papers.registry import pages_of
+from tcpf_lab.papers.stored import as_text, is_stored, read_page
 from tcpf_lab.papers.thesis.compare import compare
 from tcpf_lab.papers.thesis.page import build as published
 from tcpf_lab.papers.thesis.page import other_testbeds
@@ -95,7 +95,7 @@ def report(
         formats={*formats, *implied},
     )
     made = _Made(choice, include_invalid, written.sections)
-    pictures = papers_drawn(made.papers, suffixes_of(formats, kept=reference is not None))
+    pictures = papers_drawn(made.papers, suffixes_of(formats, stored=reference is not None))
     drawn = {n: str(found["svg"], "utf-8") for n, found in pictures.items() if "svg" in found}
     opening = next((page for page in made.papers if page.opening), None)
     written = replace(
@@ -224,21 +224,32 @@ def _kept(page: Page, reference: Path | None, pictures: Pictures) -> Iterator[Do
 
 
 #: Formats of a stored page; the first three are the default.
-OF_KEPT: tuple[str, ...] = ("md", "csv", "figures", "html", "pdf")
+OF_STORED: tuple[str, ...] = ("md", "csv", "figures", "html", "pdf")
 #: Where it is written, in the results directory.
 PAGES = "pages"
 
 
-def kept_pages(words: str) -> tuple[Path, ...]:
+def stored_pages(words: str) -> tuple[Path, ...]:
     """Return the stored pages: a file, or all of a directory and of those in it."""
     place = Path(words)
     if place.is_file() and place.suffix in (".json", PACKED):
-        return (place,) if is_outcome(place) or is_kept(place) else ()
+        return (place,) if is_outcome(place) or is_stored(place) else ()
     if not place.is_dir():
         return ()
     every = (f"{below}*.json{end}" for below in ("", "*/") for end in ("", PACKED))
     found = (path for pattern in every for path in sorted(place.glob(pattern)))
-    return tuple(path for path in found if is_outcome(path) or is_kept(path))
+    return tuple(path for path in found if is_outcome(path) or is_stored(path))
+
+
+def no_stored_page(directory: Path) -> RequestError:
+    """Give the error of a directory without stored pages: what is allowed, and what to try."""
+    above = directory.parent
+    return RequestError(
+        "has no stored page (*.json); an experiment, a calibration, a stored page or a directory "
+        "of them is needed",
+        where=str(directory),
+        hint=f"`{command('report', above)}`" if stored_pages(str(above)) else "",
+    )
 
 
 def is_outcome(path: Path) -> bool:
@@ -247,7 +258,7 @@ def is_outcome(path: Path) -> bool:
 
 
 def redraw(path: Path, root: Path, formats: Collection[str]) -> tuple[Document, ...]:
-    """Render a stored page in formats of ``OF_KEPT``, for a directory: no run is read.
+    """Render a stored page in formats of ``OF_STORED``, for a directory: no run is read.
 
     Raises
     ------

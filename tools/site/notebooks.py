@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,8 @@ from tools.site.paths import BUILD, ROOT
 
 #: Where they are executed: beside results of their own.
 _PLACE = BUILD / "notebooks"
+_ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours of a terminal
+_FRAME = re.compile(r"<table [^>]*>")  # as pandas writes it
 
 
 def executed(path: Path) -> dict[str, Any]:
@@ -59,14 +62,24 @@ def page(notebook: dict[str, Any], target: Path) -> str:
 
 
 def _outputs(cell: dict[str, Any], stem: Path) -> Iterator[str]:
-    for number, output in enumerate(cell["outputs"]):
+    for number, output in enumerate(_joined(cell["outputs"])):
         data = output.get("data", {})
         if "image/png" in data:
             picture = stem.with_name(f"{stem.name}-{number}.png")
             picture.write_bytes(base64.b64decode(data["image/png"]))
             yield f"![Output]({picture.name})"
         elif "text/html" in data:
-            yield f'<div class="output">{"".join(data["text/html"])}</div>'
+            table = _FRAME.sub("<table>", "".join(data["text/html"]))
+            yield f'<div class="output">{table}</div>'
         else:
-            text = "".join(output.get("text", data.get("text/plain", "")))
-            yield f"```text\n{text.rstrip()}\n```"
+            text = _ESCAPE.sub("", "".join(output.get("text", data.get("text/plain", ""))))
+            lines = "\n".join(line.rstrip() for line in text.rstrip().splitlines())
+            yield f"```text\n{lines}\n```"
+
+
+def _joined(outputs: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Give standard output in one piece, first; leave out standard error, which is progress."""
+    printed = ["".join(output["text"]) for output in outputs if output.get("name") == "stdout"]
+    if printed:
+        yield {"text": "".join(printed)}
+    yield from (output for output in outputs if output["output_type"] != "stream")

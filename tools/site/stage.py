@@ -14,14 +14,9 @@ import tcpf_lab
 from tools.site import notebooks
 from tools.site.paths import BUILD, DOCS, ROOT, STAGE
 
-#: A link or picture: `!`, label, target, anchor.
+#: A link or picture: `!`, label, target, anchor; a picture with a width: its file.
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)#\s:]+)(#[^)\s]*)?\)")
-#: Kinds of lines that Markdown of Python reads only after a blank line, by the kind before.
-_APART = {
-    "table": ("heading", "list", "text"),
-    "heading": ("table", "list"),
-    "text": ("table", "heading", "list"),
-}
+PICTURE = re.compile(r'<img [^>]*src="([^":]+)"')
 _NAVIGATION = {
     "Get started": "docs/get-started.md",
     "Guide": [
@@ -47,7 +42,9 @@ def stage(complete: bool) -> None:
     shutil.rmtree(STAGE, ignore_errors=True)
     documents = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md")]
     _copy([*documents, *sorted((ROOT / "docs").rglob("*.md")), ROOT / "notebooks" / "README.md"])
-    (DOCS / "README.md").rename(DOCS / "index.md")
+    front = (DOCS / "README.md").rename(DOCS / "index.md")
+    text = front.read_text(encoding="utf-8")
+    front.write_text("---\nhide: [toc]\n---\n" + text, encoding="utf-8")
     public = "".join(f"\n::: {module}.{name}\n" for name, module in tcpf_lab.PUBLIC.items())
     (DOCS / "python.md").write_text(_PYTHON + public, encoding="utf-8")
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
@@ -77,9 +74,14 @@ def _copy(wanted: list[Path]) -> None:
             shutil.copyfile(path, target)
             continue
         text = path.read_text(encoding="utf-8")
-        linked = {path.parent / match[3] for match in LINK.finditer(text)}
+        linked = {path.parent / target for target in targets(text)}
         wanted += [each.resolve() for each in linked if each.is_file() and each.suffix != ".ipynb"]
         target.write_text(_relinked(text, path.parent), encoding="utf-8")
+
+
+def targets(text: str) -> list[str]:
+    """Give the files that a document links to or shows."""
+    return [match[3] for match in LINK.finditer(text)] + PICTURE.findall(text)
 
 
 def _relinked(text: str, directory: Path) -> str:
@@ -94,25 +96,7 @@ def _relinked(text: str, directory: Path) -> str:
             name = name.removesuffix("README.md") + "index.md"
         return f"{image}[{label}]({re.sub(r'[.]ipynb$', '.md', name)}{anchor})"
 
-    return LINK.sub(relink, spaced(text))
-
-
-def spaced(text: str) -> str:
-    """Put blank lines where GitHub needs none: about headings, and before tables and lists."""
-    lines, fenced, before = [], False, ""
-    for line in text.splitlines():
-        kind = "" if fenced else _kind(line)
-        if not fenced and before and kind != before and kind in _APART.get(before, ()):
-            lines.append("")
-        lines.append(line)
-        fenced ^= line.lstrip().startswith("```")
-        before = kind
-    return "\n".join(lines) + "\n"
-
-
-def _kind(line: str) -> str:
-    found = re.match(r"(?P<table>[|])|(?P<heading>#+ )|(?P<list>[-*] |1[.] )", line)
-    return str(found.lastgroup) if found else "text" if line.strip() else ""
+    return LINK.sub(relink, text)
 
 
 def _write_notebook(path: Path, complete: bool) -> None:
@@ -135,8 +119,6 @@ def _write_gallery() -> None:
     subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     unused = shutil.ignore_patterns("*.pdf", "*.svg")
     shutil.copytree(drawn / "pages", DOCS / "gallery", ignore=unused)
-    for page in DOCS.glob("gallery/*/*.md"):
-        page.write_text(spaced(page.read_text(encoding="utf-8")), encoding="utf-8")
     index = "".join(_gallery_index(DOCS / "gallery"))
     (DOCS / "gallery" / "index.md").write_text(index, encoding="utf-8")
 

@@ -38,7 +38,7 @@ def page_of(study: s.Study, command: str) -> Page:
         Text(" ".join((_progress(study), PAPER.texts["reading"]))),
         Text(f"Judged for {TCP}, the TCP of the paper.", "Claims of the paper"),
         Claims(claims, command),
-        Text("", "The same with other TCPs"),
+        Text("", "Verdicts by TCP"),
         _by_tcp(study, claims),
         Text(PAPER.texts["figure_1"], "Figures"),
         _figures(drawings),
@@ -88,7 +88,7 @@ def _settings(study: s.Study) -> Table:
     rows = tuple(_row(study, known) for known in study.settings)
     columns = (
         "setting",
-        "use",
+        "utilisation",
         "loss",
         "loss of left",
         "timeouts per flow-minute",

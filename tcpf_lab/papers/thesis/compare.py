@@ -154,7 +154,7 @@ def _agreement(config: str, cells: list[CellKey], measured: Sample, known: Sampl
             logs = [np.log((m + added) / (p + added)) for m, p in pairs(metric, cells)]
         return measure(metric, logs, np.sqrt(np.mean(np.square(logs), axis=0)) if logs else None)
 
-    def least_tau(metric: str) -> Measure:
+    def minimum_tau(metric: str) -> Measure:
         taus = []
         for block in dict.fromkeys((cell.config, cell.flows) for cell in cells):
             own = pairs(metric, [cell for cell in cells if (cell.config, cell.flows) == block])
@@ -169,7 +169,7 @@ def _agreement(config: str, cells: list[CellKey], measured: Sample, known: Sampl
         config=config,
         seeds=seeds,
         errors=tuple(map(error, (*DRAWN, *SECOND_READINGS))),
-        taus=(least_tau(TIMEOUTS), least_tau(GOODPUT)),
+        taus=(minimum_tau(TIMEOUTS), minimum_tau(GOODPUT)),
         near=measure(TIMEOUTS, near, np.sum(near, axis=0) if near else None),
     )
 

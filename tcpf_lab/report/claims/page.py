@@ -236,11 +236,11 @@ def write(
                 yield root / FIGURES / f"{drawing.name}.{suffix}", content
 
 
-def suffixes_of(formats: Collection[str], *, kept: bool = False) -> tuple[str, ...]:
-    """Say in which formats figures are needed: reports embed SVG, what is kept has PNG too."""
+def suffixes_of(formats: Collection[str], *, stored: bool = False) -> tuple[str, ...]:
+    """Give the formats that figures are needed in: reports embed SVG, stored pages have PNG too."""
     if "figures" in formats:
         return SUFFIXES
-    return ("svg",) * (kept or bool({"html", "pdf"} & set(formats))) + ("png",) * kept
+    return ("svg",) * (stored or bool({"html", "pdf"} & set(formats))) + ("png",) * stored
 
 
 def pictures(pages: Iterable[Page], suffixes: Collection[str]) -> Pictures:

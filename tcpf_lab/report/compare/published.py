@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from tcpf_lab.report.claims.judge import ClaimResult
@@ -40,7 +40,7 @@ class Agreement:
     """How near the measured cells of a configuration are.
 
     ``errors`` are root mean squares of ln(measured / published) over the cells; ``taus`` Kendall's
-    tau of the block (number of flows) in which it is least; ``near`` counts the cells whose
+    minimum tau over the blocks (numbers of flows); ``near`` counts the cells whose
     timeouts are within ``FACTOR`` or ``APART``. ``seeds`` is the smallest number of a cell.
     """
 
@@ -132,6 +132,31 @@ class Comparison:
     problems: tuple[str, ...]
     left_out: tuple[LeftOut, ...]
     notes: tuple[str, ...]
+
+
+def of_requested(comparison: Comparison) -> Comparison:
+    """Drop gains, claims and missing cells that need a cell that was not requested.
+
+    A claim stays if one of its checks needs requested cells only; a note counts the others.
+    """
+    requested = {CellKey(row.config, row.flows, row.case) for row in comparison.cells}
+    names = set(map(str, requested))
+    claims = tuple(
+        replace(claim, findings=own)
+        for claim in comparison.claims
+        if (own := tuple(row for row in claim.findings if names.issuperset(row.ours.missing)))
+    )
+    others = len(comparison.claims) - len(claims)
+    return replace(
+        comparison,
+        gains=tuple(row for row in comparison.gains if names.issuperset(row.missing)),
+        claims=claims,
+        missing=tuple(cell for cell in comparison.missing if cell in requested),
+        notes=(
+            *comparison.notes,
+            *(f"claims that need cells that were not requested: {others}",) * bool(others),
+        ),
+    )
 
 
 def left_out(results: Iterable[CellResult]) -> Iterator[LeftOut]:

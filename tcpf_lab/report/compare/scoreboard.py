@@ -72,11 +72,14 @@ def scoreboard(comparison: Comparison, full: bool = False) -> Iterator[Renderabl
     numbers = agreement_table(comparison.agreement)
     yield boxed(numbers, "", numbers.caption)
     yield ratio_table(comparison.cells)
-    yield rank_table(comparison.blocks)
-    yield from order_lines(comparison.blocks)
-    yield gain_table(comparison.gains)
-    yield claim_table(comparison.claims, full)
-    yield tally(comparison.claims)
+    if any(len(row.order) > 1 for row in comparison.blocks):
+        yield rank_table(comparison.blocks)
+        yield from order_lines(comparison.blocks)
+    if comparison.gains:
+        yield gain_table(comparison.gains)
+    if comparison.claims:
+        yield claim_table(comparison.claims, full)
+        yield tally(comparison.claims)
     yield from missing_lines(comparison.missing)
     yield from left_out_lines(comparison.left_out)
     for note in comparison.notes:
@@ -106,7 +109,10 @@ def agreement_table(rows: Sequence[Agreement]) -> PageTable:
     rows = (first, *configs)
     lines = [
         (f"{words}, {metric_word(one.metric)}", *(_number(numbers(row)[at], 2) for row in rows))
-        for words, numbers in (("rms ln", attrgetter("errors")), ("least tau", attrgetter("taus")))
+        for words, numbers in (
+            ("rms ln", attrgetter("errors")),
+            ("minimum tau", attrgetter("taus")),
+        )
         for at, one in enumerate(numbers(first))
     ]
     near = (_number(row.near, 0, f" of {row.near.of}") for row in rows)
@@ -117,8 +123,8 @@ def agreement_table(rows: Sequence[Agreement]) -> PageTable:
         tuple(lines),
         "Measured against published by configuration; in parentheses the bootstrap 95 % interval "
         f"over seeds ({_seeds(rows)}). rms ln: root mean square over the cells of ln(measured / "
-        f"published), {ADDED} added to both timeouts. Least tau: Kendall's tau of the cases' "
-        "order, of the number of flows in which it is least. Near: timeouts within a factor of "
+        f"published), {ADDED} added to both timeouts. Minimum tau: Kendall's tau of the cases' "
+        "order, the minimum over the numbers of flows. Near: timeouts within a factor of "
         f"{FACTOR:g}, or {APART}.",
     )
 
@@ -129,7 +135,7 @@ def _seeds(rows: Sequence[Agreement]) -> str:
 
 
 def condition_lines(conditions: Iterable[Conditions]) -> Iterator[Text]:
-    """Say what runs were compared, a line per kind of conditions."""
+    """Name the runs compared, a line per kind of conditions."""
     for row in conditions:
         yield Text.assemble((f"{', '.join(row.configs)}: ", "bold"), row.text)
 
@@ -263,7 +269,7 @@ def claim_table(claims: Sequence[ClaimResult], full: bool = False) -> Table:
 
 
 def _claim_rows(claim: ClaimResult, full: bool) -> Iterator[tuple[Entry, ...]]:
-    yield _told(claim, full), _verdict(claim.published), _verdict(claim.ours)
+    yield _statement(claim, full), _verdict(claim.published), _verdict(claim.ours)
     for finding in claim.findings if full else (telling(claim),):
         yield (
             Entry(f"  {finding.label}: {range_text(finding)}?", style="dim"),
@@ -277,16 +283,17 @@ def telling(claim: ClaimResult) -> CheckResult:
     for side in ("ours", "published"):
         verdict = getattr(claim, side).verdict
         common = Verdict.HOLDS if claim.every else Verdict.REFUTED
-        if verdict not in (common, Verdict.OPEN):
-            return next(row for row in claim.findings if getattr(row, side).verdict is verdict)
+        deciding = [row for row in claim.findings if getattr(row, side).verdict is verdict]
+        if deciding and verdict not in (common, Verdict.OPEN):
+            return deciding[0]
     measured = [row for row in claim.findings if row.ours.value is not None]
     return (measured or claim.findings)[0]
 
 
-def _told(claim: ClaimResult, full: bool) -> Entry:
+def _statement(claim: ClaimResult, full: bool) -> Entry:
     sources = "\n".join(source.sentence for source in claim.sources)
-    statement = ((f"\n{claim.statement}", "italic"),) * full
-    return Entry(claim.id, style="bold", more=((f"\n{sources}", ""), *statement))
+    more = ((f"\n{claim.statement}", "italic"),) * full
+    return Entry(claim.id, style="bold", more=((f"\n{sources}", ""), *more))
 
 
 def _verdict(judgement: Judgement) -> Entry:
@@ -325,7 +332,9 @@ def tally(claims: Sequence[ClaimResult]) -> Table:
         for name, verdicts in found.items()
     )
     counts = (Column(str(verdict), "number") for verdict in Verdict)
-    return table_of("verdicts", "Verdicts", ("of all claims", *counts), rows)
+    return table_of(
+        "verdicts", "Verdicts", (f"of {len(claims)} claim{'s' * (len(claims) > 1)}", *counts), rows
+    )
 
 
 def missing_lines(missing: Sequence[CellKey]) -> Iterator[Text]:

@@ -22,14 +22,13 @@ from tcpf_lab.report.compare.sensitivity import (
 from tcpf_lab.report.compare.statistics import PUBLISHED_CELLS, contrast
 from tcpf_lab.report.contents.model import (
     Part,
-    bare,
     count,
     listed,
     sentence,
     sentences,
 )
 from tcpf_lab.report.contents.subject import Member, Subject
-from tcpf_lab.report.results_table import by_flows, printed
+from tcpf_lab.report.results_table import printed
 from tcpf_lab.report.section import CellResult, Estimate, Section
 from tcpf_lab.report.style import CASES, DRAWN, METRICS, NO_BREAK_SPACE, MetricStyle
 from tcpf_lab.report.table import NOTHING, Column, Entry, Table, fixed, table_of
@@ -51,8 +50,8 @@ _COLUMNS = (
 def effects_in_words(found: Sensitivity) -> list[str]:
     """Give a sentence for each metric that something changes, and for those that nothing does."""
     moved: list[tuple[MetricStyle, int, list[Effect]]] = []
-    still: list[str] = []
-    untold: list[str] = []
+    unaffected: list[str] = []
+    undecided: list[str] = []
     for ranking in _overall(found):
         style, effects = METRICS[ranking.metric], [row.effect for row in ranking.factors]
         moving = [effect for effect in effects if effect.verdict == "moves"]
@@ -60,12 +59,12 @@ def effects_in_words(found: Sensitivity) -> list[str]:
             moved.append((style, len(effects), moving))
         else:
             noisy = any(effect.verdict == "noise" for effect in effects)
-            (still if noisy else untold).append(style.word)
+            (unaffected if noisy else undecided).append(style.word)
     return sentences(
         "effects",
         moved=moved,
-        still=still,
-        untold=untold,
+        unaffected=unaffected,
+        undecided=undecided,
         default=DEFAULT,
         ratio=ratio_text,
         interval=interval_text,
@@ -111,12 +110,6 @@ def _table(ranking: Ranking) -> Table:
 
 
 _GOODPUT = "goodput_bytes_per_s"
-#: Words for the best and the worst of some cases, by metric.
-_EXTREMES = {
-    metric: ("the highest", "the lowest") if metric == _GOODPUT else ("the lowest", "the highest")
-    for metric in DRAWN
-}
-_EXTREMES["timeouts"] = ("the fewest", "the most")
 #: Where a run has the 95th percentile of the one-way queueing delay.
 _DELAY = "metrics.queueing_delay_p95_s"
 
@@ -158,7 +151,7 @@ def answer(subject: Subject) -> Answer:
         return of_claims(claims)
     if subject.sensitivity is not None:
         return Answer("", tuple(_strongest(subject.sensitivity)))
-    return Answer("", tuple(_bests(subject)))
+    return Answer("", tuple(_bests(subject, subject.members)))
 
 
 def _as_published(subject: Subject) -> bool:
@@ -245,8 +238,8 @@ def _in_order(comparison: Comparison) -> tuple[int, int]:
 def _strongest(found: Sensitivity) -> Iterator[str]:
     """Give the strongest effect on each of three metrics, and those that nothing changes."""
     lines: list[str] = []
-    still: list[str] = []
-    unknown: list[str] = []
+    unaffected: list[str] = []
+    undecided: list[str] = []
     for ranking in _overall(found):
         word = METRICS[ranking.metric].word
         effects = [row.effect for row in ranking.factors if row.effect.verdict == "moves"]
@@ -254,12 +247,12 @@ def _strongest(found: Sensitivity) -> Iterator[str]:
             lines.append(f"{word} {_effect(effects[0])}")
         else:
             noisy = any(row.effect.verdict == "noise" for row in ranking.factors)
-            (still if noisy else unknown).append(word)
-    yield from (sentence(line) for line in lines[: _LINES - bool(still) - bool(unknown)])
-    if still:
-        yield sentence(f"no effect beyond noise on {listed(still, 'or')}")
-    if unknown:
-        yield sentence(f"too few seeds for the effects on {listed(unknown)}")
+            (unaffected if noisy else undecided).append(word)
+    yield from map(sentence, lines[: _LINES - bool(unaffected) - bool(undecided)])
+    if unaffected:
+        yield sentence(f"no effect beyond noise on {listed(unaffected, 'or')}")
+    if undecided:
+        yield sentence(f"too few seeds for the effects on {listed(undecided)}")
 
 
 def _effect(effect: Effect) -> str:
@@ -282,7 +275,7 @@ _BEST = {
 
 @dataclass(frozen=True)
 class _Leader:
-    """The best case of a block by a metric; ``sure`` is None where no interval tells."""
+    """The best case of a block by a metric; ``sure`` is None without an interval."""
 
     metric: str
     case: str
@@ -290,13 +283,13 @@ class _Leader:
     sure: bool | None
 
 
-def _bests(subject: Subject) -> Iterator[str]:
+def _bests(subject: Subject, members: Sequence[Member]) -> Iterator[str]:
     """Name the best case by each metric, and whether the next one is within noise."""
     queues = any(page.name == "queues" for page in subject.pages)
-    above = len(subject.sections) > 1
+    named = len(members) > 1
     blocks = {
-        f"{section.source.files.experiment}, {label}" if above else label: results
-        for section in subject.sections
+        f"{section.source.files.experiment}, {label}" if named else label: results
+        for section in (member.section for member in members)
         for label, results in _blocks(_with_delays(section) if queues else section.results)
     }
     several = {label: block for label, block in blocks.items() if len(block) > 1}
@@ -309,7 +302,7 @@ def _bests(subject: Subject) -> Iterator[str]:
     if not every:
         yield "All cases are alike in every metric."
         return
-    yield from _in_one(every) if len(leaders) == 1 else _in_all(leaders)
+    yield from _leads(leaders)
     noisy = [one.metric for one in every if one.sure is False]
     if any(one.sure is None for one in every):
         yield "One run per case gives no interval: whether a lead is noise is not known."
@@ -368,39 +361,29 @@ def _shown(result: CellResult, metric: str) -> str:
     return _mean(result, metric)
 
 
-def _in_one(leaders: Sequence[_Leader]) -> Iterator[str]:
-    """Yield a line for the case that leads most often, and one for the others."""
-    cases = Counter(leader.case for leader in leaders)
-    numbers = 0
-    lines = []
-    for case, _ in cases.most_common():
-        words: list[str] = []
-        for leader in (one for one in leaders if one.case == case):
-            value = f" ({leader.value})" if numbers < _LINES and not words else ""
-            numbers += bool(value)
-            words.append(f"{_BEST[leader.metric]}{value}")
-        lines.append(f"{case}: {listed(words)}")
-    yield f"{lines[0]}."
-    if len(lines) > 1:
-        yield f"{'; '.join(lines[1:])}."
+def _leads(blocks: Mapping[str, Sequence[_Leader]]) -> Iterator[str]:
+    """Yield the case that leads by each metric: first those that lead in every block.
 
-
-def _in_all(blocks: Mapping[str, Sequence[_Leader]]) -> Iterator[str]:
-    """Yield which case leads by which metrics in all blocks, and the leaders by two others."""
+    Each of them has one value, where there is one block.
+    """
     everywhere: dict[str, list[str]] = {}
     elsewhere = []
     for metric, words in _BEST.items():
-        cases = {
-            label: one.case for label, own in blocks.items() for one in own if one.metric == metric
+        leaders = {
+            label: one for label, own in blocks.items() for one in own if one.metric == metric
         }
+        cases = {label: one.case for label, one in leaders.items()}
         if len(cases) == len(blocks) and len(set(cases.values())) == 1:
-            everywhere.setdefault(next(iter(cases.values())), []).append(words)
+            (leader, *others) = leaders.values()
+            led = everywhere.setdefault(leader.case, [])
+            plain = others or led or len(everywhere) > _LINES
+            led.append(words if plain else f"{words} ({leader.value})")
         elif cases:
             elsewhere.append(f"{words}: {_by_block(cases)}")
     if everywhere:
-        yield f"{'; '.join(f'{case}: {listed(words)}' for case, words in everywhere.items())}."
-    for words in elsewhere[: _LINES - 1 - bool(everywhere)]:
-        yield sentence(words)
+        most_first = sorted(everywhere.items(), key=lambda item: -len(item[1]))
+        yield f"{'; '.join(f'{case}: {listed(led)}' for case, led in most_first)}."
+    yield from map(sentence, elsewhere[: _LINES - 1 - bool(everywhere)])
 
 
 def _by_block(cases: Mapping[str, str]) -> str:
@@ -418,20 +401,18 @@ def _word(metric: str) -> str:
 
 
 def details(subject: Subject) -> tuple[str, ...]:
-    """Give what the runs show in full, the most important sentence first."""
+    """Give what the runs show beyond the answer."""
     if subject.sensitivity is not None:
-        return tuple(_taus_told(subject))
+        return tuple(_taus(subject))
     if subject.comparison is None:
-        return tuple(_bests_told(subject, subject.members))
-    unpublished = [member for member in subject.members if not member.section.published]
-    return (
-        *_published_told(subject, subject.comparison),
-        *_bests_told(subject, unpublished),
-    )
+        return ()
+    others = [one for one in subject.members if not one.section.published]
+    bests = (f"{one.name}: {line}" for one in others for line in _bests(subject, (one,)))
+    return (*_published(subject, subject.comparison), *bests)
 
 
-def _published_told(subject: Subject, comparison: Comparison) -> list[str]:
-    """Count verdicts on claims and on the numbers that they are made of; tell gains and runs."""
+def _published(subject: Subject, comparison: Comparison) -> list[str]:
+    """Count verdicts on claims and on the numbers that they are made of; give gains and runs."""
     findings = [finding for claim in comparison.claims for finding in claim.findings]
     judged = [one for one in findings if one.ours.verdict not in (Verdict.OPEN, Verdict.FEW)]
     results = [r for s in subject.sections if s.published for r in s.results if r.cell.known]
@@ -445,7 +426,7 @@ def _published_told(subject: Subject, comparison: Comparison) -> list[str]:
         frio=next((gain.case for gain in comparison.gains), ""),
         cells=len(PUBLISHED_CELLS),
         measured=len(PUBLISHED_CELLS) - len(comparison.missing),
-        asked=sum(result.n for result in results),
+        requested=sum(result.n for result in results),
         used=sum(result.used for result in results),
         valid=sum(result.valid_runs for result in results),
     )
@@ -459,22 +440,6 @@ def _gains(comparison: Comparison) -> Iterator[tuple[str, list[float], list[floa
         ours = [gain.measured for gain in measured if gain.measured is not None]
         if ours:
             yield other, ours, [gain.published for gain in measured if gain.published is not None]
-
-
-def _bests_told(subject: Subject, members: Sequence[Member]) -> Iterator[str]:
-    """Say of each number of flows which case has most and least of each metric."""
-    for member in members:
-        above = f"{member.name}: " if len(subject.members) > 1 else ""
-        used = [result for result in member.section.results if result.used]
-        for flows, results in sorted(by_flows(used).items(), reverse=True):
-            yield f"{above}With {count(flows, 'flow')} {_told(results)}."
-
-
-def _told(results: Sequence[CellResult]) -> str:
-    if len(results) == 1:
-        return f"{results[0].cell.label} has {listed(_values(results[0], DRAWN))}"
-    measured = [name for name in DRAWN if all(result.metrics[name].values for result in results)]
-    return "; ".join(_extremes(results, metric) for metric in measured)
 
 
 def _values(result: CellResult, metrics: Iterable[str]) -> list[str]:
@@ -498,31 +463,8 @@ def _with_unit(number: str, metric: str) -> str:
     return f"{number} {METRICS[metric].unit}".strip().replace(" ", NO_BREAK_SPACE)
 
 
-def _extremes(results: Sequence[CellResult], metric: str) -> str:
-    def mean(result: CellResult) -> float:
-        value = result.metrics[metric].mean
-        assert value is not None  # held by `_told`
-        return value
-
-    ascending = sorted(results, key=mean)
-    lowest, highest = ascending[0], ascending[-1]
-    word = bare(METRICS[metric].heading)
-    if _mean(lowest, metric) == _mean(highest, metric):
-        return f"all have the same {word}, {_mean(lowest, metric)}"
-    best, worst = (highest, lowest) if metric == _GOODPUT else (lowest, highest)
-    good, bad = _EXTREMES[metric]
-    alike = sum(_mean(one, metric) == _mean(best, metric) for one in results)
-    extremes = (
-        f"{count(alike, 'case')} share {good} {word} ({_mean(best, metric)}), "
-        if alike > 1
-        else f"{best.cell.label} has {good} {word} ({_value(best, metric)}), "
-    ) + f"{worst.cell.label} {bad} ({_value(worst, metric)})"
-    within = contrast([(1.0, best), (-1.0, worst)], metric).beyond_noise is False
-    return f"{extremes}, a difference within noise" if within else extremes
-
-
-def _taus_told(subject: Subject) -> Iterator[str]:
-    """Say how the levels change the rank correlation with the published order."""
+def _taus(subject: Subject) -> Iterator[str]:
+    """Give how the levels change the rank correlation with the published order."""
     if not subject.unchanged.section.source.cells[0].published:
         return
     before = _timeout_tau(subject.unchanged.section)

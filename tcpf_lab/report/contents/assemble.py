@@ -27,7 +27,7 @@ from tcpf_lab.report.contents.model import (
     count,
     filled,
     listed,
-    seeds_told,
+    seeds_text,
     sentences,
 )
 from tcpf_lab.report.contents.papers import answer_of, page_parts
@@ -140,7 +140,7 @@ def _validity(subject: Subject, made: Provenance) -> Validity:
     results = [result for section in subject.sections for result in section.results]
     summary = sentences(
         "validity",
-        asked=sum(result.n for result in results),
+        requested=sum(result.n for result in results),
         complete=sum(result.complete for result in results),
         valid=sum(result.valid_runs for result in results),
         used=sum(result.used for result in results),
@@ -176,7 +176,7 @@ def _checks(made: Provenance) -> Table:
 
 def _facts(made: Provenance) -> Iterator[Fact]:
     yield Fact("runs", (str(made.runs),))
-    yield Fact("seeds", (seeds_told(made.seeds),))
+    yield Fact("seeds", (seeds_text(made.seeds),))
     for name, values in made.made_with.items():
         yield Fact(name, values, code=all(map(_is_code, values)))
 
@@ -277,7 +277,7 @@ def runs_left_out(sections: Sequence[Section]) -> Iterator[LeftOut]:
                 yield replace(found, named=prefix + found.named)
 
 
-def told_of_left_out(sections: Sequence[Section]) -> str:
+def left_out_text(sections: Sequence[Section]) -> str:
     """Say which finished runs are left out, and which are used all the same; empty for none.
 
     Runs that were never made are not listed; they are counted elsewhere.
@@ -285,13 +285,13 @@ def told_of_left_out(sections: Sequence[Section]) -> str:
     found = [one for one in runs_left_out(sections) if one.state != "missing"]
     out, used = ([one for one in found if one.used is side] for side in (False, True))
     return " ".join(
-        f"{words}: {_told(own)}."
+        f"{words}: {_listed(own)}."
         for words, own in (("Left out", out), ("Used although a check failed", used))
         if own
     )
 
 
-def _told(runs: Sequence[LeftOut]) -> str:
+def _listed(runs: Sequence[LeftOut]) -> str:
     named = [f"{one.named} ({': '.join(filter(None, (one.state, one.reasons)))})" for one in runs]
     rest = sum(one.runs for one in runs[_FEW:])
     more = (f"and {count(rest, 'more run')}, which table.md lists",) * bool(rest)
@@ -306,7 +306,7 @@ def _alike(problems: Sequence[Problem]) -> Iterator[LeftOut]:
         alike.setdefault((cell, replace(problem, run="")), []).append(int(seed))
     for (cell, problem), seeds in alike.items():
         yield LeftOut(
-            named=f"{cell}, {'seed' if len(seeds) == 1 else 'seeds'} {seeds_told(seeds)}",
+            named=f"{cell}, {'seed' if len(seeds) == 1 else 'seeds'} {seeds_text(seeds)}",
             runs=len(seeds),
             state=problem.state,
             reasons="; ".join(problem.reasons),
@@ -314,7 +314,7 @@ def _alike(problems: Sequence[Problem]) -> Iterator[LeftOut]:
         )
 
 
-#: What is said of recovery without SACK, and above it.
+#: Words for recovery without SACK, and above it.
 _RECOVERIES = {
     NEWRENO: "NewReno, not Reno.",
     LINUX22: "NewReno of Linux 2.2.",

@@ -320,12 +320,12 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def seeds_told(seeds: Iterable[int]) -> str:
+def seeds_text(seeds: Iterable[int]) -> str:
     """Give seeds with ranges for neighbours: ``1 to 10, 12``.
 
     Examples
     --------
-    >>> seeds_told([3, 1, 2, 7, 9, 10])
+    >>> seeds_text([3, 1, 2, 7, 9, 10])
     '1 to 3, 7, 9, 10'
     """
     ranges: list[list[int]] = []

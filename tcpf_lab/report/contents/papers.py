@@ -38,7 +38,9 @@ def page_parts(pages: Sequence[papers.Page]) -> Iterator[Part]:
         for block in page.blocks:
             heading = block.heading if isinstance(block, papers.Text) else ""
             if heading or not parts:
-                parts.append(_begun(page, heading, len(parts)))
+                above = "" if page.opening or len(pages) == 1 else f"{page.title}: "
+                title = f"{above}{heading}" if heading else page.title
+                parts.append(Part(f"paper-{page.name}-{len(parts) + 1}", title))
             parts[-1] = _with(parts[-1], page, block)
         yield from parts
         if page.claims:
@@ -54,12 +56,6 @@ def answer_of(page: papers.Page) -> Answer:
         if isinstance(text, papers.Text) and text.text and isinstance(block, papers.Table):
             lines.append(f"{text.heading}: {text.text}" if text.heading else text.text)
     return Answer("", tuple(line.replace("?:", "?") for line in lines))
-
-
-def _begun(page: papers.Page, heading: str, place: int) -> Part:
-    above = "" if page.opening else f"{page.title}: "
-    title = f"{above}{heading}" if heading else page.title
-    return Part(f"paper-{page.name}-{place + 1}", title)
 
 
 def _with(part: Part, page: papers.Page, block: papers.Block) -> Part:
@@ -123,7 +119,7 @@ def _figure(drawing: papers.Drawing) -> Figure:
 
 
 def _in_words(drawing: papers.Drawing) -> str:
-    """Tell a chart to who cannot see it: what each series reaches, and where."""
+    """Describe a chart in words: what each series reaches, and where."""
     series: dict[tuple[str, ...], list[papers.Point]] = {}
     for point in drawing.points:
         names = tuple(filter(None, (point.panel, point.series)))
@@ -136,7 +132,7 @@ def _in_words(drawing: papers.Drawing) -> str:
 
 
 def _ends(drawing: papers.Drawing, points: Sequence[papers.Point]) -> str:
-    """Tell the first and the last place of a series, and its highest; or its level."""
+    """Give the first and the last place of a series, and its highest; or its level."""
     if math.isnan(points[0].x):
         return f"{significant(mean_ci(points[0].values)[0])} throughout"
     heights = {point: mean_ci(point.values)[0] for point in points}

@@ -118,7 +118,7 @@ def _part(subject: Subject, member: Member) -> Part:
     return Part(
         name=f"results-{section.source.files.experiment}",
         heading=section.source.title,
-        paragraphs=(f"Every run: {section.source.conditions}.",),
+        paragraphs=(f"Every run: {section.source.conditions}.",) * (len(subject.members) > 1),
         tables=(_table(member),),
         figures=tuple(_figures(subject, member)),
     )
@@ -241,13 +241,7 @@ def _alternative(kind: str, section: Section, style: MetricStyle) -> str:
 def _levels_part(subject: Subject) -> Part:
     flows = dict.fromkeys(r.cell.flows for s in subject.sections for r in s.results)
     tables = [_level_table(subject, number, METRICS[m]) for number in flows for m in DRAWN]
-    conditions = subject.unchanged.section.source.conditions
-    return Part(
-        name="results-levels",
-        heading="What the levels do",
-        paragraphs=(f"As it stands: {conditions}.",),
-        tables=tuple(tables),
-    )
+    return Part("results-levels", "Results by level", tables=tuple(tables))
 
 
 def _level_table(subject: Subject, flows: int, style: MetricStyle) -> Table:

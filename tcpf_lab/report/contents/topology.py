@@ -215,12 +215,12 @@ def _draw_beside(
     """Draw a link downwards, to or from a machine beside the path; equal ones are labelled once."""
     start, end = a.y + _BELOW, b.y - HEIGHT / 2
     _line(svg, (a.x, start), (b.x, end), _INK, 1)
-    said = (format_rate(link.rate), _delay(link, down="↓", up="↑"))
-    if (f"{a.y:g}", *said) in named:
+    labels = (format_rate(link.rate), _delay(link, down="↓", up="↑"))
+    if (f"{a.y:g}", *labels) in named:
         return
-    named.add((f"{a.y:g}", *said))
+    named.add((f"{a.y:g}", *labels))
     side = -32 if a.x < b.x else 32  # of machines beside each other the left one's is on the left
-    words = [f"{said[0]}/s", *filter(None, said[1:])]
+    words = [f"{labels[0]}/s", *filter(None, labels[1:])]
     for index, text in enumerate(words):
         height = (start + end) / 2 + 3 + 11 * (index - (len(words) - 1) / 2)
         _text(svg, (a.x + b.x) / 2 + side, height, text)

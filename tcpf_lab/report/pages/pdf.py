@@ -52,7 +52,7 @@ class Glyphs:
 
 
 #: Letters that were warned of: one line for all figures of a report.
-_told: set[str] = set()
+_warned: set[str] = set()
 
 
 def glyphs(text: str) -> Glyphs:
@@ -64,8 +64,8 @@ def glyphs(text: str) -> Glyphs:
         if not font.name.startswith(_OF_BOXES) and (found := left & _letters(font.fname)):
             fonts.append(font.name)
             left -= found
-    if left - _told:
-        _told.update(left)
+    if left - _warned:
+        _warned.update(left)
         warnings.warn(
             f"no font here has {' '.join(sorted(left))}: figures and PDFs show {REPLACEMENT} "
             "instead; install one that has, such as Noto Sans CJK",
@@ -243,7 +243,7 @@ def compiled(
 
 @cache
 def _fonts(of_system: bool) -> Fonts:
-    """Give Typst's own fonts and DejaVu, which has letters that they lack; those here if asked."""
+    """Give Typst's own fonts, DejaVu for letters they lack, and installed ones if requested."""
     import matplotlib as mpl  # here: it takes a moment
     import typst
 

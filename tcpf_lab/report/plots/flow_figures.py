@@ -262,11 +262,11 @@ def inflight(subjects: Sequence[Subject], wanted: Wanted) -> Figure:
         f"n = {count(outstanding.size, 'packet')}",
         f"at most {outstanding.max() / 1e3:.1f} kB",
         f"mean over time {_mean(flow) / 1e3:.1f} kB",
-        _window_told(flow, windows),
+        _window_text(flow, windows),
     )
 
 
-def _window_told(flow: OneFlow, windows: NDArray[np.int64]) -> str:
+def _window_text(flow: OneFlow, windows: NDArray[np.int64]) -> str:
     """Say which windows the receiver offered in the time that is drawn."""
     if flow.seen.scale < 0:
         return "receiver's window unknown (its scale is in the SYNs)"

@@ -86,7 +86,7 @@ def timeseries(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:
     every[1].set_ylabel("Backlog of the\nbottleneck (bytes)" + each)
     every[2].set_ylabel("Timeouts per second\n" + _whose(wanted.flow))
     entries += _frame(every, parts, wanted)
-    head(every[0], "Goodput, queue and timeouts over time", _told(parts, wanted))
+    head(every[0], "Goodput, queue and timeouts over time", _subtitle(parts, wanted))
     legend(figure, entries)
     return figure
 
@@ -215,7 +215,7 @@ def _frame(every: Sequence[Axes], parts: Sequence[_Part], wanted: Wanted) -> lis
     return entries
 
 
-def _told(parts: Sequence[_Part], wanted: Wanted) -> str:
+def _subtitle(parts: Sequence[_Part], wanted: Wanted) -> str:
     """Say what all runs have in common; the legend has what differs."""
     runs = [part.run for part in parts]
     whose = f"{_whose(wanted.flow)[3:]} of " if wanted.flow else ""
@@ -283,7 +283,7 @@ def queue(subjects: Sequence[Subject], wanted: Wanted) -> Figure:
     first = "the start of the run" if drawn.run else "the first packet before the queue"
     entries += over_time(axes, f"Time after {first} (s)", (start, end), drawn.warm_s)
     axes.set_ylabel("Length of the queue (kB)")
-    head(axes, "Length of the queue over time", _queue_told(drawn, seen, (start, end)))
+    head(axes, "Length of the queue over time", _queue_text(drawn, seen, (start, end)))
     legend(figure, entries)
     return figure
 
@@ -368,7 +368,7 @@ def _draw_queue(
     return entries
 
 
-def _queue_told(queue: _Queue, seen: NDArray[np.bool_], time_s: tuple[float, float]) -> str:
+def _queue_text(queue: _Queue, seen: NDArray[np.bool_], time_s: tuple[float, float]) -> str:
     start, end = (queue.epoch_ns + round(1e9 * at) for at in time_s)
     lost = int(np.sum(seen & queue.transit.lost))
     most = largest_backlog(queue.line.time_ns, queue.line.size, start, end)

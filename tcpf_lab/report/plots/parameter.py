@@ -150,10 +150,10 @@ def parameter(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:
     return figure
 
 
-def _parameter(runs: Sequence[DrawnRun], asked: str) -> str:
-    """Give the key of the x axis: as asked, or the only one that differs."""
+def _parameter(runs: Sequence[DrawnRun], requested: str) -> str:
+    """Give the key of the x axis: as requested, or the only one that differs."""
     found = _candidates(runs)
-    if not asked:
+    if not requested:
         if len(found) == 1:
             return found[0]
         if not found:
@@ -164,7 +164,7 @@ def _parameter(runs: Sequence[DrawnRun], asked: str) -> str:
             )
         message = f"several parameters differ: {', '.join(found)}"
         raise RequestError(message, hint=f"choose one, as in --x {found[0]}")
-    key = asked.removeprefix("cases.*.")
+    key = requested.removeprefix("cases.*.")
     if key in found:
         return key
     known = dict.fromkeys([FLOWS, *(name for run in runs for name in run.settings)])
@@ -174,8 +174,8 @@ def _parameter(runs: Sequence[DrawnRun], asked: str) -> str:
         if values:
             message = "differs between cases only"
         others = f"what differs: {', '.join(found)}" if found else "nothing differs"
-        raise RequestError(message, where=f"--x {asked}", hint=others)
-    raise RequestError(unknown("unknown parameter", key, found or known), where=f"--x {asked}")
+        raise RequestError(message, where=f"--x {requested}", hint=others)
+    raise RequestError(unknown("unknown parameter", key, found or known), where=f"--x {requested}")
 
 
 def _candidates(runs: Sequence[DrawnRun]) -> list[str]:

@@ -44,31 +44,36 @@ class Watcher:
 
     Parameters
     ----------
-    connect, tell, patience
+    connect, notify, patience
         As for `ClusterExecutor`, which also raises what this does.
-    told : ClusterExecutor
-        Who is told, by way of `ClusterExecutor.post`.
+    executor : ClusterExecutor
+        Gets every change by `ClusterExecutor.post`.
     """
 
     def __init__(
         self,
         connect: Callable[[], Link],
-        told: ClusterExecutor,
-        tell: Callable[[str], None],
+        executor: ClusterExecutor,
+        notify: Callable[[str], None],
         patience: float = PATIENCE_S,
     ) -> None:
-        self._connect, self._told, self._tell, self._patience = connect, told, tell, patience
+        self._connect, self._executor, self._notify, self._patience = (
+            connect,
+            executor,
+            notify,
+            patience,
+        )
         self._known: dict[str, str] = {}  #: workers, fit or not, and which process each is
         self._trouble, self._ending = threading.Event(), threading.Event()
         self._link: Link | None = connect()
-        told.post(told.linked, self._link)
+        executor.post(executor.linked, self._link)
         try:
             _require_fit(self._look(self._link))
         except BaseException:
             self._link.close()
             raise
         if not self._known:
-            tell("the cluster has no worker yet; runs begin when one joins")
+            notify("the cluster has no worker yet; runs begin when one joins")
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
 
@@ -88,14 +93,14 @@ class Watcher:
                 link = self._connected()
                 for worker, problem in self._look(link).items():
                     if problem:
-                        self._tell(f"worker {worker} is left out: {problem}")
+                        self._notify(f"worker {worker} is left out: {problem}")
                 seen = time.monotonic()
             except Exception as error:  # noqa: BLE001 - whatever it is, a new connection is the cure
                 if self._ending.is_set():
                     return
                 self._disconnect(error)
                 if time.monotonic() - seen > self._patience:
-                    self._told.post(self._told.given_up, _away(error, self._patience))
+                    self._executor.post(self._executor.given_up, _away(error, self._patience))
                     return
 
     def _connected(self) -> Link:
@@ -105,17 +110,17 @@ class Watcher:
         if self._link is None:
             self._link = self._connect()
             self._known = {}
-            self._told.post(self._told.linked, self._link)
-            self._tell("the scheduler is there again")
+            self._executor.post(self._executor.linked, self._link)
+            self._notify("the scheduler is there again")
         return self._link
 
     def _disconnect(self, error: Exception) -> None:
         if self._link is None:
             return
-        self._tell(
+        self._notify(
             f"the scheduler is gone: {error}; waiting for it, {self._patience:.0f} s at most"
         )
-        self._told.post(self._told.unlinked)
+        self._executor.post(self._executor.unlinked)
         self._link.close()
         self._link = None
 
@@ -125,14 +130,14 @@ class Watcher:
         # Between two looks a worker may have ended and another begun at its address.
         gone = {worker for worker, process in self._known.items() if workers.get(worker) != process}
         for worker in sorted(gone):
-            self._told.post(self._told.left, worker)
+            self._executor.post(self._executor.left, worker)
             del self._known[worker]
         new = workers.keys() - self._known.keys()
         found = link.visit(new) if new else {}
         # One that has gone since then comes as a new one, or not at all.
         self._known |= {worker: workers[worker] for worker in found}
         for worker in sorted(worker for worker, problem in found.items() if not problem):
-            self._told.post(self._told.joined, worker)
+            self._executor.post(self._executor.joined, worker)
         return found
 
 
@@ -188,8 +193,8 @@ class ClusterExecutor(Executor):
         Gives a new connection to the scheduler.
     package : str
         Hash of the kernel package that the workers have been given.
-    tell : callable
-        Is told, from another thread, what the user should know.
+    notify : callable
+        Gets messages for the user, from another thread.
     patience : float
         How long a scheduler may be away, s.
 
@@ -205,10 +210,10 @@ class ClusterExecutor(Executor):
         self,
         connect: Callable[[], Link],
         package: str,
-        tell: Callable[[str], None],
+        notify: Callable[[str], None],
         patience: float = PATIENCE_S,
     ) -> None:
-        self._package, self._tell = package, tell
+        self._package, self._notify = package, notify
         self._link: Link | None = None
         self._idle: dict[str, None] = {}  #: workers without a run, in the order they became so
         self._waiting: deque[Job] = deque()
@@ -217,7 +222,7 @@ class ClusterExecutor(Executor):
         self._error: Exception | None = None  #: why there will be no more
         self._keeping = 0  #: runs that have arrived and are not unpacked yet
         self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._watcher = Watcher(connect, self, tell, patience)
+        self._watcher = Watcher(connect, self, notify, patience)
         self._hands = ThreadPoolExecutor(HANDS, "fetch")
         self._aside = ThreadPoolExecutor(1, "analyse")
         self._dispatcher = Thread(target=self._dispatch, daemon=True)
@@ -258,7 +263,7 @@ class ClusterExecutor(Executor):
         while (act := self._inbox.get()) is not None:
             try:
                 act()
-            except Exception as error:  # noqa: BLE001 - who waits for a run must be told
+            except Exception as error:  # noqa: BLE001 - who waits for a run must get it
                 self.given_up(error)
 
     # What the watcher says.
@@ -272,7 +277,7 @@ class ClusterExecutor(Executor):
         self._link = None
         self._idle.clear()
         if self._running:
-            self._tell(f"{len(self._running)} runs were under way: they are made again")
+            self._notify(f"{len(self._running)} runs were under way: they are made again")
         for job in reversed(self._running.values()):
             self._waiting.appendleft(job)
         self._running.clear()
@@ -296,10 +301,10 @@ class ClusterExecutor(Executor):
         self._waiting.clear()
         self._running.clear()
         for job in list(self._open):
-            with suppress(InvalidStateError):  # one that is being kept just now
+            with suppress(InvalidStateError):  # one that is being stored just now
                 job.future.set_exception(error)
 
-    # A run's way: accepted, assigned, ended, fetched, arrived, kept.
+    # A run's way: accepted, assigned, ended, fetched, arrived, stored.
 
     def _accept(self, job: Job) -> None:
         if self._error:
@@ -348,14 +353,14 @@ class ClusterExecutor(Executor):
     def _keep(self, job: Job, delivery: Delivery | Exception) -> None:
         try:
             event = keep(job.task, delivery, job.worker)
-        except Exception as error:  # noqa: BLE001 - who waits for the run must be told
+        except Exception as error:  # noqa: BLE001 - who waits for the run must get it
             self.post(self.given_up, error)
         else:
             with suppress(InvalidStateError):  # the work was given up
                 job.future.set_result(event)
-        self.post(self._kept)
+        self.post(self._stored)
 
-    def _kept(self) -> None:
+    def _stored(self) -> None:
         self._keeping -= 1
         self._assign()
 
@@ -373,7 +378,7 @@ class ClusterExecutor(Executor):
         job.died.append(job.worker)
         run = job.task.run
         if len(job.died) < DEATHS:
-            self._tell(f"worker {job.worker} is gone; another makes its run {run.id}")
+            self._notify(f"worker {job.worker} is gone; another makes its run {run.id}")
             self._waiting.appendleft(job)
             self._assign()
             return
@@ -388,7 +393,7 @@ class ClusterExecutor(Executor):
     def _analyse(self, job: Job) -> None:
         try:
             event = runner.analysed(job.task)
-        except Exception as error:  # noqa: BLE001 - who waits for the run must be told
+        except Exception as error:  # noqa: BLE001 - who waits for the run must get it
             job.future.set_exception(error)
             return
         if event is None:
@@ -399,7 +404,7 @@ class ClusterExecutor(Executor):
 
 @contextmanager
 def cluster_executor(
-    address: str, testbed: Testbed, samples: Sequence[Run], tell: Callable[[str], None]
+    address: str, testbed: Testbed, samples: Sequence[Run], notify: Callable[[str], None]
 ) -> Iterator[ClusterExecutor]:
     """Yield an executor on the cluster of a scheduler, whatever ends the block.
 
@@ -411,8 +416,8 @@ def cluster_executor(
         ``uml``, with the kernel that the workers are given.
     samples : sequence of Run
         One run of each kind: workers whose machine cannot make them are refused.
-    tell : callable
-        Is told what the user should know.
+    notify : callable
+        Gets messages for the user.
 
     Raises
     ------
@@ -421,7 +426,7 @@ def cluster_executor(
     """
     assert isinstance(testbed, UmlTestbed), "held by `campaign.check_cluster`"
     outfit = Outfit(testbed, uml_package.pack(testbed.kernel), samples)
-    executor = ClusterExecutor(lambda: Link(address, outfit), outfit.package.digest, tell)
+    executor = ClusterExecutor(lambda: Link(address, outfit), outfit.package.digest, notify)
     try:
         yield executor
     finally:

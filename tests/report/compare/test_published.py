@@ -23,6 +23,7 @@ from tcpf_lab.report.compare.published import (
     Conditions,
     LeftOut,
     comparison_json,
+    of_requested,
 )
 from tcpf_lab.report.compare.scoreboard import ratio_table, scoreboard, telling
 from tcpf_lab.report.compare.statistics import PUBLISHED_CELLS, CellKey
@@ -182,6 +183,21 @@ def test_gains_of_missing_cells_name_them() -> None:
     comparison = compare(table(cells=A100[:1]), resamples=20)
     assert comparison.gains[0].measured is None
     assert comparison.gains[0].missing == ("A 100 TB+RIO",)
+
+
+@pytest.mark.parametrize("requested", [A100, A100[:1]])
+def test_only_requested_cells_are_shown(requested: list[CellKey]) -> None:
+    everything = compare([*table(cells=requested[:1]), *map(without_runs, requested[1:])])
+    shown = of_requested(everything)
+    gains = [(row.config, row.flows) for row in shown.gains]
+    assert gains == [("A", 100)] * (2 if len(requested) > 1 else 0)
+    assert list(shown.missing) == requested[1:]
+    names = set(map(str, requested))
+    assert all(set(row.ours.missing) <= names for one in shown.claims for row in one.findings)
+    others = len(CLAIMS) - len(shown.claims)
+    assert others > 20
+    assert shown.notes[-1] == f"claims that need cells that were not requested: {others}"
+    assert (f"of {len(shown.claims)} claims" in text_of(shown)) == bool(shown.claims)
 
 
 def test_all_claims_are_judged(whole: Comparison) -> None:

@@ -265,7 +265,7 @@ def test_what_is_printable_has_no_controls(text: str) -> None:
 
 def test_letters_that_no_font_has_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fontManager, "ttflist", [])
-    monkeypatch.setattr(glyphs, "_told", set())
+    monkeypatch.setattr(glyphs, "_warned", set())
     with pytest.warns(UserWarning, match="no font here has 輻"):
         shown = compiled(f"#text({literal('輻 a')})", {}, "png")
     assert shown == compiled(f"#text({literal(f'{REPLACEMENT} a')})", {}, "png")

@@ -13,8 +13,8 @@ import tcpf_lab
 from tcpf_lab.papers.ef import claims as ef
 from tcpf_lab.papers.ef import study
 from tcpf_lab.papers.index import DOCUMENT, REFERENCE, document, main
-from tcpf_lab.papers.kept import as_text
 from tcpf_lab.papers.registry import pages_of
+from tcpf_lab.papers.stored import as_text
 from tcpf_lab.papers.thesis.claims import CLAIMS
 from tcpf_lab.report.claims.judge import Measured, PaperCheck, PaperClaim, Source, bounds_of
 from tcpf_lab.report.claims.page import Claims, Page, Text

@@ -115,7 +115,7 @@ def test_letters_of_no_font_are_replaced_and_warned_of_once(
 ) -> None:
     house = [font for font in fontManager.ttflist if font.name == module.FONT]
     monkeypatch.setattr(fontManager, "ttflist", house)
-    monkeypatch.setattr(module, "_told", set())
+    monkeypatch.setattr(module, "_warned", set())
     made, again = (
         figure("bars", tiny(text=TINY.replace("title: Tiny", f"title: {title}")))
         for title in ("輻制", "制")

@@ -54,7 +54,7 @@ def as_text(page: Page) -> str:
     return as_lines({"format": FORMAT, "page": _encoded(page)})
 
 
-def is_kept(path: Path) -> bool:
+def is_stored(path: Path) -> bool:
     """Return whether a JSON file is a stored page."""
     content = read_json(path)
     return isinstance(content, dict) and "page" in content

@@ -1,4 +1,4 @@
-"""Pages that are kept as JSON: drawn again without a run, with the numbers that git has."""
+"""Stored pages: drawn again without a run, with the numbers that git has."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import pytest
 import tcpf_lab
 from tcpf_lab.base.errors import RequestError
 from tcpf_lab.papers.figures import Bars, Lines
-from tcpf_lab.papers.kept import FORMAT, as_text, is_kept, read_page
+from tcpf_lab.papers.stored import FORMAT, as_text, is_stored, read_page
 from tcpf_lab.report.claims.judge import Measured, PaperCheck, PaperClaim, Source
 from tcpf_lab.report.claims.page import Claims, Drawing, Page, Point, Table, Text, markdown
 from tcpf_lab.results.layout import read_json
-from tcpf_lab.run.reporting import kept_pages
+from tcpf_lab.run.reporting import stored_pages
 
 REFERENCE = Path(tcpf_lab.__file__).parents[1] / "results" / "reference"
-KEPT = [path for path in kept_pages(str(REFERENCE)) if is_kept(path)]
+STORED = [path for path in stored_pages(str(REFERENCE)) if is_stored(path)]
 #: Twelve figures take a second.
 SLOW = {"ef"}
 
@@ -76,16 +76,16 @@ def test_a_page_reads_back_as_it_was_written(tmp_path: Path) -> None:
 
 def changed(*keys: Any, to: Any) -> Any:
     """Give the JSON of the page with another value at a place."""
-    told = json.loads(as_text(PAGE))
-    at = told
+    content = json.loads(as_text(PAGE))
+    at = content
     for key in keys[:-1]:
         at = at[key]
     at[keys[-1]] = to
-    return told
+    return content
 
 
 @pytest.mark.parametrize(
-    ("told", "said"),
+    ("content", "message"),
     [
         ([], "is not a stored page"),
         ({"format": 1}, "is not a stored page"),
@@ -101,17 +101,17 @@ def changed(*keys: Any, to: Any) -> Any:
         (changed("page", "blocks", 2, "points", "rows", 0, to=["a"]), "is a damaged page"),
     ],
 )
-def test_another_file_is_refused_with_a_line(tmp_path: Path, told: Any, said: str) -> None:
+def test_another_file_is_refused_with_a_line(tmp_path: Path, content: Any, message: str) -> None:
     path = tmp_path / "made-up.json"
-    path.write_text(json.dumps(told))
-    with pytest.raises(RequestError, match=said) as found:
+    path.write_text(json.dumps(content))
+    with pytest.raises(RequestError, match=message) as found:
         read_page(path)
     assert str(path) in str(found.value)
     assert "\n" not in str(found.value).partition("\n  try: ")[0]
 
 
-def test_every_page_is_kept() -> None:
-    names = {path.relative_to(REFERENCE).as_posix() for path in KEPT}
+def test_every_page_is_stored() -> None:
+    names = {path.relative_to(REFERENCE).as_posix() for path in STORED}
     pages = {
         path for path in REFERENCE.glob("*/*-claims.csv") if path.parent.name != "lost_testbed"
     }
@@ -125,10 +125,10 @@ def test_every_page_is_kept() -> None:
     "path",
     [
         pytest.param(path, id=path.parent.name, marks=[pytest.mark.full] * (path.stem in SLOW))
-        for path in KEPT
+        for path in STORED
     ],
 )
-def test_a_kept_page_is_drawn_again_without_a_run(lab: Lab, path: Path, tmp_path: Path) -> None:
+def test_a_stored_page_is_drawn_again_without_a_run(lab: Lab, path: Path, tmp_path: Path) -> None:
     """Its tables are those that git has, byte for byte, and all of its figures come out."""
     status, out, err = lab("report", str(path), "--results", str(tmp_path))
     assert status == 0, err
@@ -144,7 +144,7 @@ def test_a_kept_page_is_drawn_again_without_a_run(lab: Lab, path: Path, tmp_path
     assert as_text(page) == path.read_text(encoding="utf-8")
 
 
-def test_a_report_to_read_is_made_of_a_kept_page(lab: Lab, tmp_path: Path) -> None:
+def test_a_report_to_read_is_made_of_a_stored_page(lab: Lab, tmp_path: Path) -> None:
     path = REFERENCE / "parking_lot" / "parking-lot.json"
     words = ("--results", str(tmp_path), "--format", "html,pdf", "--json")
     status, out, err = lab("report", str(path), *words)
@@ -192,7 +192,7 @@ def test_an_experiment_in_json_is_no_page(lab: Lab, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--only", "seed=1"), "--only: chooses among the runs"),
         (("--seeds", "2"), "--seeds: chooses among the runs"),
@@ -200,18 +200,25 @@ def test_an_experiment_in_json_is_no_page(lab: Lab, tmp_path: Path) -> None:
         (("--reference", "kept"), "--reference: stores pages of runs"),
     ],
 )
-def test_what_is_of_runs_is_refused(lab: Lab, words: tuple[str, ...], said: str) -> None:
+def test_what_is_of_runs_is_refused(lab: Lab, words: tuple[str, ...], message: str) -> None:
     status, _, err = lab("report", str(REFERENCE / "reno" / "reno.json"), *words)
     assert status == 2
-    assert said in err
+    assert message in err
 
 
-def test_a_directory_is_all_that_is_kept_in_it() -> None:
-    found = kept_pages(str(REFERENCE))
+def test_a_directory_without_a_stored_page_names_the_one_above(lab: Lab) -> None:
+    status, _, err = lab("report", str(REFERENCE / "configA"))
+    assert status == 2
+    assert "configA: has no stored page" in err
+    assert err.rstrip().endswith("report " + str(REFERENCE) + "`")
+
+
+def test_a_directory_is_all_that_is_stored_in_it() -> None:
+    found = stored_pages(str(REFERENCE))
     assert REFERENCE / "lost_testbed" / "calibration.json.zst" in found
-    assert set(KEPT) < set(found)
-    assert kept_pages(str(REFERENCE / "configA")) == ()
-    assert kept_pages("smoke.yaml") == ()
+    assert set(STORED) < set(found)
+    assert stored_pages(str(REFERENCE / "configA")) == ()
+    assert stored_pages("smoke.yaml") == ()
 
 
 def test_a_collections_manifest_says_how_each_experiment_was_made() -> None:
@@ -223,11 +230,11 @@ def test_a_collections_manifest_says_how_each_experiment_was_made() -> None:
         assert named == {row.split(",")[0] for row in rows}, path
 
 
-def test_a_kept_calibration_is_reported_from_its_record(lab: Lab, tmp_path: Path) -> None:
+def test_a_stored_calibration_is_reported_from_its_record(lab: Lab, tmp_path: Path) -> None:
     words = ("--results", str(tmp_path), "--format", "md,csv")
     status, _, err = lab("report", str(REFERENCE / "lost_testbed"), *words)
     assert status == 0, err
     made = tmp_path / "pages" / "lost_testbed"
     assert (made / "calibration.md").is_file()
-    kept = sorted((REFERENCE / "lost_testbed").glob("*.csv"))
-    assert [(made / one.name).read_bytes() == one.read_bytes() for one in kept] == [True] * 12
+    tables = sorted((REFERENCE / "lost_testbed").glob("*.csv"))
+    assert [(made / one.name).read_bytes() == one.read_bytes() for one in tables] == [True] * 12
