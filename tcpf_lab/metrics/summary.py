@@ -21,6 +21,7 @@ from tcpf_lab.metrics.captured import (
 from tcpf_lab.metrics.definitions import mean_goodput, utilisation
 from tcpf_lab.metrics.from_counters import Extra, Numbers, from_counters, of_flows, or_none
 from tcpf_lab.metrics.pftk import pftk_error
+from tcpf_lab.metrics.queue_counters import queue
 from tcpf_lab.metrics.record import Record, read_record
 from tcpf_lab.metrics.sections import background, parking_lot, users, wires
 from tcpf_lab.metrics.series import series_of, write_series
@@ -268,6 +269,7 @@ EXTRAS: tuple[Callable[[RunFiles, Record], Extra], ...] = (
     parking_lot,
     pftk_error,
     wires,
+    queue,
 )
 
 
