@@ -14,6 +14,8 @@ from tcpf_lab.report.claims.page import Page, Text
 from tcpf_lab.report.contents.assemble import told_of_left_out
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.spec.model import Experiment
+from tcpf_lab.spec.queue.base import Parametrised
+from tcpf_lab.spec.queue.tc import Tc
 
 #: Makes a page of experiments and the words that run them; None if it has no content.
 Build = Callable[[Sequence[Member], str], Page | None]
@@ -47,8 +49,8 @@ def _without_sack(experiment: Experiment) -> bool:
 
 
 def _has_foreign_queue(experiment: Experiment) -> bool:
-    """Select an experiment with a queue in the words of ``tc``."""
-    return any(case.queue.kind == "tc" for case in experiment.cases.values())
+    """Select an experiment with a queue of the kernel that the papers do not have."""
+    return any(isinstance(case.queue, Tc | Parametrised) for case in experiment.cases.values())
 
 
 #: Every page by its name.
