@@ -407,7 +407,7 @@ def test_what_the_kernel_would_refuse_or_replace_is_refused(
         ("sfq", {"limit": "507 kB", "flows": 4, "depth": 100}, "limit"),
         ("sfq", {"limit": "10140 B", "flows": 11}, "flows"),
         ("choke", {**FULL["choke"], "limit": "132907008 B"}, "limit"),
-        ("choke", {**FULL["choke"], "min": "1013 B"}, "min"),
+        ("choke", {**FULL["choke"], "min": "2027 B"}, "min"),
         ("choke", {**FULL["choke"], "max": "10141 B"}, "min"),
         ("choke", {**FULL["choke"], "burst": 9}, "burst"),
     ],

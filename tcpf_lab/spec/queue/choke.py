@@ -32,7 +32,7 @@ class Choke(InPackets):
     """Maximum threshold: average queue from which every packet is dropped."""
     probability: Probability
     """Maximum drop probability, just below `max`."""
-    burst: int = Field(default=73, ge=1, le=1_000_000)
+    burst: int = Field(default=73, ge=1, le=10_000)
     """Packets from which `tc` derives the weight of the average, as of `red`."""
     ecn: bool | None = None
     """Mark ECN-capable packets instead of dropping them. Default: the kernel's false."""
@@ -60,13 +60,16 @@ class Choke(InPackets):
         """Yield thresholds that are alike in packets, and an average without a weight."""
         yield from super().misfit(frame)
         least, most = self.min // frame, self.max // frame
-        if least < 1:
-            yield ("min",), f"must be at least {frame} B (a packet), not {format_size(self.min)}"
+        if least < 2:
+            sentence = f"must be at least {2 * frame} B (2 packets of mtu with their headers)"
+            yield ("min",), f"{sentence}, not {format_size(self.min)}"
         elif least >= most:
             sentence = f"must be at least a packet of {frame} B below max"
             yield ("min",), f"{sentence} ({format_size(self.max)}), not {format_size(self.min)}"
-        elif (found := wlog(least, self.burst)) is None:
+        elif self.burst < least:
             yield ("burst",), f"must be at least {least} (packets of min), not {self.burst}"
+        elif (found := wlog(least, self.burst)) is None:
+            yield ("burst",), "is too large: tc finds no weight for the average"
         elif most.bit_length() + found >= 32:
             yield ("burst",), f"overflows the kernel's fixed-point average with Wlog {found}"
 
