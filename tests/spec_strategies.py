@@ -87,9 +87,9 @@ def reds(draw: st.DrawFn) -> Data:
 
 _CODEL = dict.fromkeys(("target", "interval", "ce_threshold"), durations(2, 10**8))
 _PIE = {
-    "target": durations(1, 10**8),
+    "target": durations(1, 4 * 10**6),
     "tupdate": st.integers(1, 100).map(lambda ticks: f"{10 * ticks} ms"),
-    **dict.fromkeys(("alpha", "beta"), st.integers(0, 32)),
+    **dict.fromkeys(("alpha", "beta"), st.integers(1, 32)),
     **dict.fromkeys(("bytemode", "dq_rate_estimator"), st.booleans()),
 }
 _FLOWS = {"flows": st.integers(1, 65536), "quantum": sizes(256, 2**20)}
@@ -98,7 +98,7 @@ KERNEL: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "codel": {**_CODEL, "ecn": st.booleans()},
     "fq_codel": {**_CODEL, "ecn": st.booleans(), **_FLOWS, "memory_limit": sizes(1, 2**31)},
     "pie": {**_PIE, "ecn": st.booleans()},
-    "fq_pie": {**_PIE, "ecn": st.booleans(), **_FLOWS, "ecn_prob": st.integers(0, 100)},
+    "fq_pie": {**_PIE, "ecn": st.booleans(), **_FLOWS, "ecn_prob": st.integers(1, 99)},
     "cake": {
         "rtt": durations(100, 10**8),
         "diffserv": st.sampled_from(["besteffort", "diffserv3", "diffserv4", "diffserv8"]),

@@ -383,7 +383,7 @@ def test_only_a_queue_of_a_new_kind_or_with_a_switch_has_its_counters_read() -> 
         ("pie", {"tupdate": "15 ms"}, "whole multiple of 10 ms"),
         ("fq", {"buckets": 1000}, "power of two"),
         ("fq", {"maxrate": "7 bit"}, "must be from 8 bit"),
-        ("fq", {"initial_quantum": "2147483648 B"}, "less than 2 GiB"),
+        ("fq", {"initial_quantum": "1048577 B"}, "at most 1048576 B"),
         ("sfq", {"divisor": 1000}, "power of two"),
         ("sfq", {"flows": 1025}, "at most divisor"),
         ("choke", {**FULL["choke"], "max": "508 kB"}, "at most limit"),

@@ -12,6 +12,9 @@ from tcpf_lab.spec.queue.base import Bottleneck, InPackets, Parameter, flag, fra
 from tcpf_lab.spec.queue.red import LARGEST_PROBABILITY, wlog
 from tcpf_lab.spec.words import KeyPath
 
+#: Packet size that `tc` assumes, bytes.
+_AVPKT = 1000
+
 
 class Choke(InPackets):
     """CHOKe: RED that drops an arrival and a random queued packet if both are of one flow.
@@ -66,6 +69,9 @@ class Choke(InPackets):
         elif least >= most:
             sentence = f"must be at least a packet of {frame} B below max"
             yield ("min",), f"{sentence} ({format_size(self.max)}), not {format_size(self.min)}"
+        elif self.probability / (_AVPKT * (most - least)) * 2**31 <= 1:
+            sentence = f"is too small: it must be more than {_AVPKT / 2**31:.2g} per packet"
+            yield ("probability",), f"{sentence} between min and max"
         elif self.burst < least:
             yield ("burst",), f"must be at least {least} (packets of min), not {self.burst}"
         elif (found := wlog(least, self.burst)) is None:

@@ -18,7 +18,7 @@ from tcpf_lab.spec.queue.base import (
     tick_problems,
     time,
 )
-from tcpf_lab.spec.queue.fq_codel import quantum_problems
+from tcpf_lab.spec.queue.fq_codel import QUANTUM, quantum_problems
 from tcpf_lab.spec.words import KeyPath
 
 #: Of hash buckets, a power of two.
@@ -49,7 +49,7 @@ class Fq(InPackets):
     quantum: Size | None = None
     """Bytes of a flow in a round, 256 B to 1 MiB. Default: the kernel's, two frames."""
     initial_quantum: Size | None = None
-    """Bytes of a new flow in its first round. Default: the kernel's, ten frames."""
+    """Bytes of a new flow in its first round, at most 1 MiB. Default: the kernel's, ten frames."""
     pacing: bool | None = None
     """Pace flows. Default: the kernel's true."""
     maxrate: Rate | None = None
@@ -89,8 +89,9 @@ class Fq(InPackets):
         yield from tick_problems("refill_delay", self.refill_delay)
         if self.buckets is not None and self.buckets.bit_count() != 1:
             yield ("buckets",), f"must be a power of two, not {self.buckets}"
-        if self.initial_quantum is not None and self.initial_quantum >= 2**31:
-            yield ("initial_quantum",), f"must be less than 2 GiB, not {self.initial_quantum} B"
+        if self.initial_quantum is not None and self.initial_quantum > QUANTUM[1]:
+            sentence = f"must be at most {QUANTUM[1]} B, not {self.initial_quantum} B"
+            yield ("initial_quantum",), sentence
         for key in ("maxrate", "low_rate_threshold"):
             rate = getattr(self, key)
             if rate is not None and not _RATES[0] <= rate <= _RATES[1]:

@@ -28,7 +28,7 @@ class FqPie(Pie):
     """Bytes of a flow in a round, 256 B to 1 MiB. Default: the kernel's, a frame."""
     memory_limit: Size | None = None
     """Memory of all packets; a packet takes more than its length. Default: the kernel's 32 MiB."""
-    ecn_prob: int | None = Field(default=None, ge=0, le=100)
+    ecn_prob: int | None = Field(default=None, ge=1, le=99)
     """Drop probability in percent up to which `ecn` marks. Default: the kernel's 10."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:

@@ -28,7 +28,7 @@ class Pie(InPackets):
 
     packets: ClassVar[int] = 1000
     times: ClassVar[dict[str, tuple[float, float]]] = {
-        "target": (1e-6, 100.0),
+        "target": (1e-6, 4.0),
         "tupdate": (0.01, 100.0),
     }
 
@@ -39,9 +39,9 @@ class Pie(InPackets):
     tupdate: Duration | None = None
     """Time between updates of the drop probability, in whole 10 ms. Default: the kernel's 15 ms,
     rounded up to timer ticks (20 ms in virtual time)."""
-    alpha: int | None = Field(default=None, ge=0, le=32)
+    alpha: int | None = Field(default=None, ge=1, le=32)
     """Weight of the delay's distance from `target`, in 1/16. Default: the kernel's 2."""
-    beta: int | None = Field(default=None, ge=0, le=32)
+    beta: int | None = Field(default=None, ge=1, le=32)
     """Weight of the delay's change, in 1/16. Default: the kernel's 20."""
     ecn: bool | None = None
     """Mark ECN-capable packets instead of dropping them while the drop probability is small: below
