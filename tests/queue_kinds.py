@@ -22,6 +22,8 @@ _PIE = {
 }
 _FLOWS = {"flows": 512, "quantum": "2 kB", "memory_limit": "4 MB"}
 
+#: Kinds that need no key: what is not set is the kernel's default.
+OF_DEFAULTS = ("codel", "fq_codel", "pie", "fq_pie", "cake", "fq", "sfq", "hhf", "sfb")
 FULL: dict[str, dict[str, Any]] = {
     "red": {
         **_LIMIT,
@@ -72,6 +74,15 @@ FULL: dict[str, dict[str, Any]] = {
         "flows": 64,
         "depth": 100,
         "headdrop": True,
+    },
+    "hhf": {
+        **_LIMIT,
+        "quantum": "2 kB",
+        "hh_limit": 1024,
+        "reset_timeout": "50 ms",
+        "admit_bytes": "100 kB",
+        "evict_timeout": "2 s",
+        "non_hh_weight": 3,
     },
     "choke": {
         **_LIMIT,

@@ -120,6 +120,7 @@ KERNEL: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         **dict.fromkeys(("increment", "decrement"), SHARES),
         "rehash": st.integers(1, 10**5).map(lambda ticks: f"{10 * ticks} ms"),
     },
+    "hhf": {"quantum": sizes(256, 2**20), "admit_bytes": sizes(1, 10**9)},
     "sfq": {
         "perturb": st.integers(0, 10**6),
         "quantum": sizes(256, 2**20),

@@ -58,7 +58,7 @@ PLACES = {
         model: ("cases.q.queue", f"cases.q.queue={{kind: {kind}}}")
         for model, kind in (
             *(("Codel", "codel"), ("FqCodel", "fq_codel"), ("Pie", "pie"), ("FqPie", "fq_pie")),
-            *(("Cake", "cake"), ("Fq", "fq"), ("Sfq", "sfq"), ("Sfb", "sfb")),
+            *(("Cake", "cake"), ("Fq", "fq"), ("Sfq", "sfq"), ("Sfb", "sfb"), ("Hhf", "hhf")),
         )
     },
     "Choke": (
@@ -101,6 +101,7 @@ NARROWER: dict[str, tuple[Any, Any]] = {
     ),
     **dict.fromkeys(("Pie.target", "FqPie.target"), ("1 us", "4 s")),
     **dict.fromkeys(("tupdate", "refill_delay"), ("10 ms", "100 s")),
+    **dict.fromkeys(("reset_timeout", "evict_timeout"), ("10 ms", "1000 s")),
     **dict.fromkeys(("rehash", "db"), ("10 ms", "1000 s")),
     **dict.fromkeys(("horizon", "Fq.ce_threshold"), ("1 us", "100 s")),
     **dict.fromkeys(("maxrate", "low_rate_threshold"), ("8 bit", f"{8 * (2**32 - 2)} bit")),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from queue_kinds import FULL
+from queue_kinds import FULL, OF_DEFAULTS
 
 from tcpf_lab.metrics.captured import read_captured
 from tcpf_lab.results.layout import RunFiles, read_json
@@ -74,7 +74,7 @@ def test_a_kind_with_every_key_set_is_read_back_and_counts_what_the_captures_sho
 
 @pytest.mark.uml
 @pytest.mark.full
-@pytest.mark.parametrize("kind", ["codel", "fq_codel", "pie", "fq_pie", "cake", "fq", "sfq", "sfb"])
+@pytest.mark.parametrize("kind", OF_DEFAULTS)
 def test_a_kind_with_the_kernels_defaults_makes_a_valid_run(made, kind):
     _, metrics = made(kind, {})
     assert metrics["validity"]["valid"] is True

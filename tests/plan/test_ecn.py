@@ -46,7 +46,7 @@ def test_ecn_over_queues_that_cannot_mark_is_refused(tmp_path: Path, setting: st
         "matrix.cases.RED.queue.ecn=[true, false]",
         "cases.RED.queue={kind: fq, ce_threshold: 1 ms}",
         *(f"cases.RED.queue={{kind: {kind}}}" for kind in ("fq_codel", "cake", "sfb")),
-        "cases.RED.queue={kind: tc, limit: 500 kB, words: hhf}",
+        "cases.RED.queue={kind: tc, limit: 500 kB, words: gred}",
     ],
 )
 def test_ecn_is_allowed_where_a_queue_may_mark(tmp_path: Path, setting: str) -> None:

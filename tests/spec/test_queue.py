@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from queue_kinds import FULL
+from queue_kinds import FULL, OF_DEFAULTS
 
 from tcpf_lab.spec.marker import KINDS as MARKERS
 from tcpf_lab.spec.marker import Marker, NoMarker
@@ -168,7 +168,7 @@ def test_prio_puts_ef_before_a_fifo_for_everything_else() -> None:
 
 def test_where_packets_overtake_each_other_is_known() -> None:
     assert {kind for kind, model in KINDS.items() if not model.in_order} == {
-        *("fq_codel", "fq_pie", "cake", "fq", "sfq", "prio", "tc")
+        *("fq_codel", "fq_pie", "cake", "fq", "sfq", "hhf", "prio", "tc")
     }
 
 
@@ -307,6 +307,11 @@ def kind(name: str, **settings: Any) -> Queue:
             "refill_delay 20000us horizon 5000000us ce_threshold 4000us timer_slack 20us "
             "horizon_drop",
         ),
+        (
+            "hhf",
+            "hhf limit 500 quantum 2000 hh_limit 1024 admit_bytes 100000 non_hh_weight 3 "
+            "reset_timeout 50000us evict_timeout 2000000us",
+        ),
         ("sfq", "sfq limit 500 perturb 10 quantum 1514 divisor 512 flows 64 depth 100 headdrop"),
         (
             "choke",
@@ -323,7 +328,7 @@ def test_a_kernel_queue_is_handed_to_tc_with_limits_in_packets(name: str, words:
     assert " ".join(kind(name, **FULL[name]).tc(AT)) == words
 
 
-@pytest.mark.parametrize("name", ["codel", "fq_codel", "pie", "fq_pie", "cake", "fq", "sfq", "sfb"])
+@pytest.mark.parametrize("name", OF_DEFAULTS)
 def test_what_is_not_set_is_the_kernels_and_not_read_back(name: str) -> None:
     queue = kind(name)
     assert (queue.tc(AT), queue.shown(AT), queue.limit) == ((name,), {}, None)

@@ -13,6 +13,7 @@ from tcpf_lab.spec.queue.fq import Fq
 from tcpf_lab.spec.queue.fq_codel import FqCodel
 from tcpf_lab.spec.queue.fq_pie import FqPie
 from tcpf_lab.spec.queue.frio import Frio
+from tcpf_lab.spec.queue.hhf import Hhf
 from tcpf_lab.spec.queue.pie import Pie
 from tcpf_lab.spec.queue.precedence import Precedence
 from tcpf_lab.spec.queue.prio import UNLIMITED, Prio, goes_first
@@ -33,6 +34,7 @@ KINDS: dict[str, type[Queue]] = {
     "cake": Cake,
     "fq": Fq,
     "sfq": Sfq,
+    "hhf": Hhf,
     "choke": Choke,
     "sfb": Sfb,
     "rio": Rio,
@@ -58,6 +60,7 @@ __all__ = [
     "FqCodel",
     "FqPie",
     "Frio",
+    "Hhf",
     "Pie",
     "Precedence",
     "Prio",
