@@ -80,7 +80,65 @@ def reds(draw: st.DrawFn) -> Data:
         "probability": draw(st.floats(0.01, 1)),
         "avpkt": format_size(avpkt),
         "burst": draw(st.integers(packets + 1, 2 * packets)),
+        **draw(st.sampled_from([{}, {"ecn": True}, {"ecn": True, "harddrop": True}])),
+        **some(draw, {"adaptive": st.booleans()}),
     }
+
+
+_CODEL = dict.fromkeys(("target", "interval", "ce_threshold"), durations(2, 10**8))
+_PIE = {
+    "target": durations(1, 4 * 10**6),
+    "tupdate": st.integers(1, 100).map(lambda ticks: f"{10 * ticks} ms"),
+    **dict.fromkeys(("alpha", "beta"), st.integers(1, 32)),
+    **dict.fromkeys(("bytemode", "dq_rate_estimator"), st.booleans()),
+}
+_FLOWS = {"flows": st.integers(1, 65536), "quantum": sizes(256, 2**20)}
+#: Keys of kinds of the kernel that may be left out; all of them may leave out ``limit``.
+KERNEL: dict[str, dict[str, st.SearchStrategy[Any]]] = {
+    "codel": {**_CODEL, "ecn": st.booleans()},
+    "fq_codel": {**_CODEL, "ecn": st.booleans(), **_FLOWS, "memory_limit": sizes(1, 2**31)},
+    "pie": {**_PIE, "ecn": st.booleans()},
+    "fq_pie": {**_PIE, "ecn": st.booleans(), **_FLOWS, "ecn_prob": st.integers(1, 99)},
+    "cake": {
+        "rtt": durations(100, 10**8),
+        "diffserv": st.sampled_from(["besteffort", "diffserv3", "diffserv4", "diffserv8"]),
+        "flowmode": st.sampled_from(["flowblind", "hosts", "flows", "triple-isolate"]),
+        "ack_filter": st.sampled_from(["off", "on", "aggressive"]),
+        "split_gso": st.booleans(),
+    },
+    "fq": {
+        "flow_limit": st.integers(1, 10**6),
+        "quantum": sizes(256, 2**20),
+        "maxrate": rates(8, 10**10),
+        "buckets": st.integers(1, 18).map(lambda n: 2**n),
+        "horizon": durations(1, 10**8),
+        "ce_threshold": durations(1, 10**8),
+        **dict.fromkeys(("pacing", "horizon_drop"), st.booleans()),
+    },
+    "sfb": {
+        **dict.fromkeys(("max", "target"), st.integers(1, 65535)),
+        **dict.fromkeys(("increment", "decrement"), SHARES),
+        "rehash": st.integers(1, 10**5).map(lambda ticks: f"{10 * ticks} ms"),
+    },
+    "hhf": {"quantum": sizes(256, 2**20), "admit_bytes": sizes(1, 10**9)},
+    "sfq": {
+        "perturb": st.integers(0, 10**6),
+        "quantum": sizes(256, 2**20),
+        "headdrop": st.booleans(),
+    },
+}
+
+
+@st.composite
+def kernels(draw: st.DrawFn) -> Data:
+    kind = draw(st.sampled_from([*KERNEL, "choke"]))
+    if kind == "choke":
+        least = draw(st.integers(16, 20))
+        thresholds = {"min": least, "max": least + draw(st.integers(1, 50)), "limit": 100}
+        found = {key: format_size(packets * LARGEST_FRAME) for key, packets in thresholds.items()}
+        return {"kind": kind, **found, "probability": draw(SHARES), "burst": 1500}
+    limit = {} if kind == "sfq" else {"limit": sizes(LARGEST_FRAME, 10**9)}
+    return {"kind": kind, **some(draw, {**limit, **KERNEL[kind]})}
 
 
 @st.composite
@@ -122,12 +180,14 @@ WORDS = st.from_regex(r"\A[a-z][a-z_]{0,9}(?: [A-Za-z0-9_.:%+-]{1,8}){0,5}\Z").f
 @st.composite
 def queues(draw: st.DrawFn, marker: Any) -> Data:
     marked = isinstance(marker, dict) and "in" in marker
-    kinds = ["red", "bfifo", "precedence", "tc", "prio"]
+    kinds = ["red", "bfifo", "kernel", "precedence", "tc", "prio"]
     if marked and any(goes_first(code(marker[side])) for side in ("in", "out")):
         kinds.remove("prio")
     kind = draw(st.sampled_from(kinds))
     if kind == "red":
         return draw(reds())
+    if kind == "kernel":
+        return draw(kernels())
     if kind == "precedence":
         return draw(precedences(marker["in"] if marked else None))
     limit = draw(sizes(LARGEST_FRAME, 10**9))
@@ -279,7 +339,8 @@ def traffics(draw: st.DrawFn, *, users: bool) -> Data:
 
 
 @st.composite
-def matrices(draw: st.DrawFn, names: list[str], tcp: Data) -> Data:
+def matrices(draw: st.DrawFn, cases: Data, tcp: Data) -> Data:
+    names, kinds = list(cases), {case["queue"]["kind"] for case in cases.values()}
     seeds = st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=3, unique=True)
     found: Data = {
         "case": draw(st.one_of(st.just("all"), st.sampled_from(names), st.just(names))),
@@ -296,6 +357,8 @@ def matrices(draw: st.DrawFn, names: list[str], tcp: Data) -> Data:
         "tcp.ecn": st.just(["off", "classic"]),
         "traffic.socket_buffer": limit,
     }
+    if kinds & {"sfq", "choke"}:  # which hold no more than so many packets
+        del axes["queue.limit"]
     chosen = draw(st.lists(st.sampled_from(sorted(axes)), max_size=2, unique=True))
     return found | {key: draw(axes[key]) for key in chosen}
 
@@ -314,14 +377,15 @@ def experiments(draw: st.DrawFn) -> Data:
         st.sampled_from(["001", "003", "004"]).map(lambda paper: {"paper": paper}),
     )
     tcp = draw(tcps())
+    found = {name: draw(cases(background=alone)) for name in names}
     return {
         "name": draw(NAMES_OF_RESULTS),
         **some(draw, {"title": TITLES, "reference": reference}),
         "topology": {kind: topology},
         "tcp": tcp,
         "traffic": draw(traffics(users=kind != "parking_lot")),
-        "cases": {name: draw(cases(background=alone)) for name in names},
-        "matrix": draw(matrices(names, tcp)),
+        "cases": found,
+        "matrix": draw(matrices(found, tcp)),
     }
 
 

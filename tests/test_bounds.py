@@ -54,6 +54,17 @@ PLACES = {
     "Prio": ("cases.q.queue", "cases.q.queue={kind: prio, limit: 20 kB}"),
     "Tc": ("cases.q.queue", "cases.q.queue={kind: tc, limit: 20 kB, words: fq_codel}"),
     "Red": ("cases.q.queue", f"cases.q.queue={{kind: red, {_RED}}}"),
+    **{
+        model: ("cases.q.queue", f"cases.q.queue={{kind: {kind}}}")
+        for model, kind in (
+            *(("Codel", "codel"), ("FqCodel", "fq_codel"), ("Pie", "pie"), ("FqPie", "fq_pie")),
+            *(("Cake", "cake"), ("Fq", "fq"), ("Sfq", "sfq"), ("Sfb", "sfb"), ("Hhf", "hhf")),
+        )
+    },
+    "Choke": (
+        "cases.q.queue",
+        "cases.q.queue={kind: choke, limit: 20 kB, min: 5 kB, max: 10 kB, probability: 0.1}",
+    ),
     "Rio": ("cases.q.queue", f"cases.q.queue={{kind: rio, {_TWO}}}"),
     "Frio": ("cases.q.queue", f"cases.q.queue={{kind: frio, {_TWO}}}"),
     "Token": ("cases.q.marker", "cases.q.marker={kind: token, interval: 1 s, tokens: 1 MB}"),
@@ -84,6 +95,28 @@ NARROWER: dict[str, tuple[Any, Any]] = {
     "socket_buffer": ("10 kB", "1 GB"),
     "think": ("1 ms", None),
     "limit": ("590 B", None),
+    **dict.fromkeys(
+        (f"{m}.{k}" for m in ("Codel", "FqCodel") for k in ("target", "interval", "ce_threshold")),
+        ("2 us", "100 s"),
+    ),
+    **dict.fromkeys(("Pie.target", "FqPie.target"), ("1 us", "4 s")),
+    **dict.fromkeys(("tupdate", "refill_delay"), ("10 ms", "100 s")),
+    **dict.fromkeys(("reset_timeout", "evict_timeout"), ("10 ms", "1000 s")),
+    **dict.fromkeys(("rehash", "db"), ("10 ms", "1000 s")),
+    **dict.fromkeys(("horizon", "Fq.ce_threshold"), ("1 us", "100 s")),
+    **dict.fromkeys(("maxrate", "low_rate_threshold"), ("8 bit", f"{8 * (2**32 - 2)} bit")),
+    **dict.fromkeys(("increment", "decrement"), (0.000008, None)),
+    "quantum": ("256 B", "1048576 B"),
+    "FqCodel.memory_limit": (None, "2147483648 B"),
+    "initial_quantum": (None, "1048576 B"),
+    "rtt": ("100 us", "100 s"),
+    "timer_slack": (None, "1 s"),
+    "Sfq.limit": ("1180 B", f"{590 * 128 * 127 + 589} B"),
+    "Choke.limit": ("1770 B", f"{590 * (2**17 - 1) + 589} B"),
+    "Choke.min": ("1180 B", "19469 B"),
+    "Choke.max": ("1770 B", "20 kB"),
+    "Choke.probability": (0.000003, None),
+    "Choke.burst": (8, None),
     "Frio.avpkt": (None, "65535 B"),
     "Red.min": ("2 B", "1073741822 B"),
     "Red.max": ("3 B", "1073741823 B"),
@@ -140,6 +173,13 @@ OTHERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "Red.avpkt": ((".burst=5000",), (*_LARGE, ".min=1073741822 B")),
     "Red.probability": ((".min=9999 B",), ()),
     "Red.burst": ((".avpkt=2500 B",), (".avpkt=1 B", ".limit=2 MB", ".max=2 MB", ".min=1 MB")),
+    "Sfq.limit": ((SHORT,), (SHORT,)),
+    "ce_threshold": (("tcp.ecn=classic",), ("tcp.ecn=classic",)),
+    "Sfq.flows": ((), (".divisor=65536",)),
+    "Choke.limit": ((SHORT, ".min=1180 B", ".max=1770 B"), (SHORT,)),
+    "Choke.min": ((SHORT,), (SHORT, ".max=20 kB", ".burst=40")),
+    "Choke.max": ((SHORT, ".min=1180 B"), (SHORT,)),
+    "Choke.burst": ((SHORT,), (SHORT,)),
     "Rio.limit": ((*_NONE, SHORT), ()),
     "Frio.limit": ((*_NONE, SHORT), ()),
     "in_min": ((), (f".in_max={LARGE}", f".limit={LARGE}")),
@@ -157,7 +197,11 @@ OTHERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
 }
 #: What a run at a bound cannot be valid for, by the check that fails.
-EXPECTED = {"Impairment.loss=0.999999": "all_connected"}
+EXPECTED = {
+    "Impairment.loss=0.999999": "all_connected",
+    "FqCodel.memory_limit=1 B": "all_connected",
+    "Cake.limit=590 B": "all_connected",
+}
 #: The next value of a key, by its kind.
 GRAINS = {RATE: "1 bit", SIZE: "1 B", DURATION: "1 us", "integer": 1, "number": 1e-6}
 

@@ -115,17 +115,26 @@ def test_the_reference_of_commands_is_what_the_verbs_say():
 
 
 def test_commands_that_the_guide_shows_of_its_plan_are_in_it():
-    (text,) = blocks("yaml", GUIDE)
+    text, _ = blocks("yaml", GUIDE)
     plan = str(compose(expand(parse(text, "my_aqm.yaml"), {"case": "Mine"})[0]))
     shown = re.findall(r"^    (R1   tc .*)$", GUIDE, flags=re.MULTILINE)
     assert shown
     assert [line for line in shown if line not in plan] == []
 
 
+def test_kinds_of_queues_that_the_guide_shows_are_cases_of_its_file():
+    text, more = blocks("yaml", GUIDE)
+    cases = "".join(f"  {line}\n" for line in more.splitlines())
+    start, _, rest = text.partition("cases:\n")
+    _, _, matrix = rest.partition("matrix:")
+    made = parse(f"{start}cases:\n{cases}matrix:{matrix}", "kinds.yaml")
+    assert [case.queue.may_mark for case in made.cases.values()] == [True] * 3
+
+
 @pytest.mark.uml
 @pytest.mark.full
 def test_the_guide_goes_from_a_queue_to_a_report(uml, tmp_path):
-    (text,) = blocks("yaml", GUIDE)
+    text, _ = blocks("yaml", GUIDE)
     (tmp_path / "my_aqm.yaml").write_text(text)
     for command in commands_of(GUIDE):
         carry_out(command[1:], tmp_path)

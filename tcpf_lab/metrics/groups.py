@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tcpf_lab.metrics import definitions, in_force
+from tcpf_lab.metrics import definitions
 from tcpf_lab.metrics.captured import CapturedRecord, Way, flow_row, gained_bytes
 from tcpf_lab.metrics.definitions import jain_index, percentile, utilisation
 from tcpf_lab.metrics.from_counters import Extra, or_none
 from tcpf_lab.metrics.in_force import CheckResult
+from tcpf_lab.metrics.queue_counters import marks_match
 from tcpf_lab.metrics.record import Record, root_drops
 from tcpf_lab.metrics.series import read_arrays, write_arrays
-from tcpf_lab.metrics.validity import apply
+from tcpf_lab.metrics.validity import Test, apply
 from tcpf_lab.results.layout import RunFiles
 from tcpf_lab.trace.packet import Packets
 from tcpf_lab.trace.passage import MarkArray, Transit
@@ -87,9 +88,7 @@ def groups(files: RunFiles, run: Record) -> Extra:
     acked = acked_in_bins(run)
     series = _series(run, found, ways, acked)
     write_arrays(files.groups, {f.name: getattr(series, f.name) for f in fields(series)})
-    checks: dict[str, Any] = {"ce_matches_qdisc": lambda f, _: _marks_match(f, ways)}
-    if "down" in ways:
-        checks["opposite_loss_matches_qdisc"] = lambda f, _: _loss_matches(f, ways["down"])
+    checks = _opposite(ways["down"]) if "down" in ways else {}
     return Extra(
         sections={
             "groups": [_numbers(run, group, _share(run, group, found, acked)) for group in found],
@@ -205,40 +204,22 @@ def _queue(run: CapturedRecord, way: Way) -> dict[str, Any]:
     }
 
 
+def _opposite(way: Way) -> dict[str, Test]:
+    """Give the checks of the queue in the opposite direction."""
+    checks: dict[str, Test] = {"opposite_loss_matches_qdisc": lambda f, _: _loss_matches(f, way)}
+    qdisc, came = way.expect["qdisc"], way.transit.tos[~way.transit.lost]
+    if "counters" in qdisc:
+        checks["opposite_marks_match_qdisc"] = lambda f, _: marks_match(
+            f, qdisc, came, way.left["tos"]
+        )
+    return checks
+
+
 def _loss_matches(files: RunFiles, way: Way) -> CheckResult:
     """Over the whole run the captures miss exactly the packets that the queue dropped."""
     seen = int(np.sum(way.transit.lost))
     counted = root_drops(files, way.expect["bottleneck"]["device"])
     return seen == counted, f"captures {seen}, qdisc {counted}"
-
-
-#: What queues call the packets that they marked, in ``tc -s -j qdisc show``.
-_MARKED = ("marked", "ecn_mark", "ecn_marks")
-
-
-def _marks_match(files: RunFiles, ways: dict[str, Way]) -> CheckResult:
-    """Over the whole run as many packets got Congestion Experienced as the queue counts."""
-    problems, total, counting = [], 0, 0
-    for way in ways.values():
-        wanted = way.expect["qdisc"]
-        found = in_force.under_test(files, wanted["device"], wanted["kind"]) or {}
-        counted = [int(found[name]) for name in _MARKED if name in found]
-        seen = int(np.sum(way.left["tos"] & _ECN == _CE) - np.sum(way.entered["tos"] & _ECN == _CE))
-        if not counted:
-            continue
-        counting += 1
-        total += seen
-        lost = int(np.sum((way.transit.tos & _ECN == _CE) & way.transit.lost))
-        if not 0 <= counted[0] - seen - lost <= _most_dropped(way):
-            problems.append(f"{wanted['device']}: captures {seen}, qdisc {counted[0]}")
-    if not counting:
-        return None, "the queue counts no marks"
-    return in_force.verdict(problems, f"{total} packets marked")
-
-
-def _most_dropped(way: Way) -> int:
-    """Packets that a queue may have marked, and then dropped: those that it lost."""
-    return int(np.sum(way.transit.lost & (way.transit.tos & _ECN > 0)))
 
 
 def fair_from(acked: ArrayLike, first: int, last: int) -> float | None:

@@ -60,7 +60,8 @@ def _one_qdisc(files: RunFiles, wanted: dict[str, Any]) -> CheckResult:
     if found is None:
         return False, f"{device} has no {kind}"
     requested = wanted.get("options", {})
-    problems = differences(f"{device}: {kind}", found.get("options", {}), requested)
+    shown = found | found.get("options", {})  # cake shows its memory limit beside its options
+    problems = differences(f"{device}: {kind}", shown, requested)
     inside = {q.get("handle"): q for q in qdiscs(files, device)}
     for handle, child in wanted.get("children", {}).items():
         own = inside.get(handle, {})

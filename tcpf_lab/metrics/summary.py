@@ -23,6 +23,7 @@ from tcpf_lab.metrics.from_counters import Extra, Numbers, from_counters, of_flo
 from tcpf_lab.metrics.groups import groups
 from tcpf_lab.metrics.pftk import pftk_error
 from tcpf_lab.metrics.probes import probes
+from tcpf_lab.metrics.queue_counters import queue
 from tcpf_lab.metrics.record import Record, read_record
 from tcpf_lab.metrics.sections import background, parking_lot, users, wires
 from tcpf_lab.metrics.series import series_of, write_series
@@ -272,6 +273,7 @@ EXTRAS: tuple[Callable[[RunFiles, Record], Extra], ...] = (
     wires,
     groups,
     probes,
+    queue,
 )
 
 

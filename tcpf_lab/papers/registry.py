@@ -15,6 +15,8 @@ from tcpf_lab.report.claims.page import Page, Text
 from tcpf_lab.report.contents.assemble import left_out_text
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.spec.model import Experiment
+from tcpf_lab.spec.queue.base import Parametrised
+from tcpf_lab.spec.queue.tc import Tc
 
 #: Makes a page of experiments and the words that run them; None if it has no content.
 Build = Callable[[Sequence[Member], str], Page | None]
@@ -48,9 +50,11 @@ def _without_sack(experiment: Experiment) -> bool:
 
 
 def _has_foreign_queue(experiment: Experiment) -> bool:
-    """Select an experiment of one kind of flows with a queue in the words of ``tc``."""
-    foreign = any(case.queue.kind == "tc" for case in experiment.cases.values())
-    return foreign and experiment.traffic.groups is None
+    """Select an experiment of one kind of flows with a queue that the papers do not have."""
+    queues = (case.queue for case in experiment.cases.values())
+    return experiment.traffic.groups is None and any(
+        isinstance(queue, Tc | Parametrised) for queue in queues
+    )
 
 
 def _has_groups(experiment: Experiment) -> bool:

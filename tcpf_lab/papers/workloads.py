@@ -75,6 +75,10 @@ _COLUMNS = (
 )
 
 
+#: Where any queue of a block has it: those with counters of their own.
+_MARKED = Column("marked (%)", "metrics.marked_percent", 2)
+
+
 def queues(members: Sequence[Member], command: str) -> Page | None:  # noqa: ARG001 - as all pages
     """Give the page on comparisons of queues; None where none has a cell."""
     return page_of_each("queues", "Queues on one workload", members, _queue_blocks)
@@ -116,16 +120,18 @@ def goodput(cell: CellRuns) -> Numbers:
 
 
 def _queue_table(block: GainBlock, name: str) -> Table:
+    marked = any(cell.number(_MARKED.path) for cell in block.cells)
+    columns = (*_COLUMNS, *((_MARKED,) if marked else ()))
     rows = [
         (
             cell.case,
             goodput(cell).printed(3, 8e-6),
-            *(cell.number(one.path).printed(one.decimals, one.scale) for one in _COLUMNS),
+            *(cell.number(one.path).printed(one.decimals, one.scale) for one in columns),
             str(len(cell.runs)),
         )
         for cell in block.cells
     ]
-    headings = ("case", "goodput (Mbit/s)", *(one.heading for one in _COLUMNS), "runs")
+    headings = ("case", "goodput (Mbit/s)", *(one.heading for one in columns), "runs")
     return Table(name, headings, tuple(rows), f"Every queue, {block.label}.")
 
 

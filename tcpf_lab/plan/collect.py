@@ -10,7 +10,7 @@ from tcpf_lab.plan.queues import bottleneck, bottlenecks, delay, opposite, rate
 from tcpf_lab.plan.step import Command, Drained, LetPass, Phase, ReadFile, Ready, Start, Step, Stop
 from tcpf_lab.plan.topology import Interface, interfaces, on_wires, other_end, senders_at, toward
 from tcpf_lab.plan.traffic import at_window_ends, end_of
-from tcpf_lab.spec.graph import FRAMING, Graph
+from tcpf_lab.spec.graph import ETHERNET_HEADER, FRAMING, Graph
 from tcpf_lab.spec.queue import Queue
 from tcpf_lab.spec.sweep import Run
 
@@ -170,7 +170,8 @@ def drain(graph: Graph, queue: Queue) -> Phase:
 def _drain(graph: Graph, queue: Queue) -> Iterator[Step]:
     back = opposite(graph)
     for narrow in (*bottlenecks(graph), *([back] if back else [])):
-        full = queue.limit * 8 / rate(graph, narrow)
+        frame = graph.links[narrow.subnet].mtu + ETHERNET_HEADER
+        full = queue.capacity(frame) * 8 / rate(graph, narrow)
         yield Drained(narrow.node, narrow.device, _timeout(full))
     for interface in interfaces(graph):
         if seconds := delay(graph, interface):

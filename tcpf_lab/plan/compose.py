@@ -24,6 +24,7 @@ from tcpf_lab.plan.traffic import (
 from tcpf_lab.spec.background import with_sources
 from tcpf_lab.spec.graph import Graph, Impairment, Node
 from tcpf_lab.spec.group import receiver_of, sender_of
+from tcpf_lab.spec.queue import Bottleneck
 from tcpf_lab.spec.sweep import Run
 
 #: Segmentation and coalescing would turn "packets" into 64 kB objects and make every number wrong.
@@ -244,28 +245,32 @@ def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[
 
 def _expect_narrow(run: Run, graph: Graph, queue: topology.Interface) -> dict[str, Any]:
     """One queue under test: where it is, and what the kernel must report of it."""
-    rate, seed = queues.rate(graph, queue), queues.seed_of(graph, queue.node, run.seed)
+    at = queues.conditions(graph, queue, queues.seed_of(graph, queue.node, run.seed))
     return {
-        "bottleneck": {"node": queue.node, "device": queue.device, "rate_bits_per_s": rate},
-        "qdisc": _expect_queue(run, queue.device, rate, seed),
+        "bottleneck": {"node": queue.node, "device": queue.device, "rate_bits_per_s": at.rate},
+        "qdisc": _expect_queue(run, queue.device, at),
     }
 
 
-def _expect_queue(run: Run, device: str, rate: int, seed: int) -> dict[str, Any]:
+def _expect_queue(run: Run, device: str, at: Bottleneck) -> dict[str, Any]:
     """The queue under test as the kernel must report it, and the queues inside, if it has any."""
     queue = run.case.queue
     inside = {
         child.handle: {"kind": child.words[0], "options": child.shown}
-        for child in queue.children(rate, seed)
+        for child in queue.children(at)
     }
-    shown = queue.shown(rate, seed)
+    shown = queue.shown(at)
     expected: dict[str, Any] = {"device": device, "kind": queue.qdisc, "options": shown}
-    if "limit" not in shown:
-        expected["limit"] = queue.limit
+    if (capacity := queue.capacity(at.frame)) != shown.get("limit"):
+        expected["limit"] = capacity
+    if queue.limit is None:
+        expected["default_limit"] = True
     if inside:
         expected["children"] = inside
     if queue.marks:
         expected["marks"] = True
+    if queue.counters:
+        expected["counters"] = queue.counters
     return expected if queue.in_order else expected | {"in_order": False}
 
 

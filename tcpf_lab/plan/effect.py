@@ -16,6 +16,7 @@ from tcpf_lab.plan.step import Drained
 from tcpf_lab.spec.axis import ANY, Axis, has, key_of, may_be_axis, meet, path_of
 from tcpf_lab.spec.load import apply_overrides, places
 from tcpf_lab.spec.model import Experiment, to_data
+from tcpf_lab.spec.queue import KINDS
 from tcpf_lab.spec.sweep import Point, Run, at, points, touching
 from tcpf_lab.spec.words import KeyPath
 
@@ -145,3 +146,38 @@ def _done(experiment: Experiment, case: str, point: Point) -> Any:
     matrix = experiment.matrix
     plan = compose(Run(changed, case, changed.cases[case], max(changed.flows), matrix.seed[0]))
     return [step for step in plan.steps if not isinstance(step, Drained)], plan.window
+
+
+def refuse_ecn_without_marks(experiments: Sequence[Experiment], source: Path) -> None:
+    """Refuse a file that requests ECN and has no queue that marks, in any case of any experiment.
+
+    Where an axis varies queues, any of its values may mark.
+
+    Raises
+    ------
+    RequestError
+        If ``tcp.ecn`` is ``classic``, or an axis makes it so, without effect.
+    """
+    if not any(_requests_ecn(one) for one in experiments):
+        return
+    if any(_may_mark(one) for one in experiments):
+        return
+    with_ecn = [kind for kind, model in KINDS.items() if "ecn" in model.model_fields]
+    place = places(source)(("tcp", "ecn")) if source.is_file() else str(source)
+    raise RequestError(
+        "classic has no effect: no case has a queue that marks",
+        where=f"{place}: tcp.ecn",
+        hint=f"add ecn: true to a queue of kind {', '.join(with_ecn)}, or use one that marks by "
+        "default: fq_codel, cake, sfb",
+    )
+
+
+def _requests_ecn(experiment: Experiment) -> bool:
+    varied = [value for a in experiment.matrix.axes if a.key == "tcp.ecn" for value in a.values]
+    return "classic" in varied if varied else experiment.tcp.ecn == "classic"
+
+
+def _may_mark(experiment: Experiment) -> bool:
+    if any(axis.written.startswith(("queue", "cases")) for axis in experiment.matrix.axes):
+        return True
+    return any(experiment.cases[name].queue.may_mark for name in experiment.selected_cases)

@@ -17,7 +17,7 @@ from tcpf_lab.plan.step import Command, Phase, Step
 from tcpf_lab.plan.topology import Interface, interfaces, other_end, senders_at, toward
 from tcpf_lab.spec.graph import ETHERNET_HEADER, HEADERS, Graph, Impairment
 from tcpf_lab.spec.marker import Marker, NoMarker
-from tcpf_lab.spec.queue import Queue
+from tcpf_lab.spec.queue import Bottleneck, Queue
 from tcpf_lab.spec.sweep import Run
 
 #: The shortest packet of these experiments: a TCP acknowledgement without options, with its header.
@@ -72,6 +72,12 @@ def seed_of(graph: Graph, node: str, seed: int) -> int:
     if node == graph.bottleneck.a:
         return seed
     return random.Random(f"queue of {node}, seed {seed}").getrandbits(31)
+
+
+def conditions(graph: Graph, interface: Interface, seed: int) -> Bottleneck:
+    """Return what a queue under study at an interface depends on; ``seed`` is its own."""
+    frame = graph.links[interface.subnet].mtu + ETHERNET_HEADER
+    return Bottleneck(rate(graph, interface), seed, frame)
 
 
 def netem_limit(graph: Graph, interface: Interface) -> int:
@@ -149,14 +155,14 @@ def _netem(graph: Graph, interface: Interface) -> tuple[str, ...]:
 
 
 def _bottleneck(graph: Graph, interface: Interface, queue: Queue, seed: int) -> Iterator[Step]:
-    drained_at = rate(graph, interface)
+    at = conditions(graph, interface, seed)
     place: tuple[str, ...] = ("root",)
     if not graph.links[interface.subnet].ring:
         shaper = _shaper(graph, interface, BOTTLENECK_BURST_FRAMES)
         yield _tc(interface, "root", "handle", "1:", *shaper)
         place = ("parent", "1:")
-    yield _tc(interface, *place, "handle", UNDER_TEST, *queue.tc(drained_at, seed))
-    for child in queue.children(drained_at, seed):
+    yield _tc(interface, *place, "handle", UNDER_TEST, *queue.tc(at))
+    for child in queue.children(at):
         yield _tc(interface, "parent", child.parent, "handle", child.handle, *child.words)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tcpf_lab.base.errors import RequestError
-from tcpf_lab.plan.effect import refuse_idle_axes, refuse_idle_settings
+from tcpf_lab.plan.effect import refuse_ecn_without_marks, refuse_idle_axes, refuse_idle_settings
 from tcpf_lab.results.command import RESULTS, TESTBED, command, options
 from tcpf_lab.results.layout import ExperimentFiles
 from tcpf_lab.spec.axis import may_be_axis, path_of
@@ -174,6 +174,7 @@ def choose(request: RunRequest) -> Choice:
     before, after = ([level.experiment for level in those] for those in (unset, chosen))
     refuse_idle_settings(before, after, request.overrides)
     refuse_idle_axes(after, request.overrides, source)
+    refuse_ecn_without_marks(after, source)
     if isinstance(read, Collection):
         _refuse_equal_names(read.name, levels, chosen, source)
     parts = tuple(

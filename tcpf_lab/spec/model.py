@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from tcpf_lab.base.units import format_size
 from tcpf_lab.spec.background import SOURCE_NAME, Background, refuse_other_names
 from tcpf_lab.spec.background import problems as background_problems
 from tcpf_lab.spec.graph import ETHERNET_HEADER, Graph
@@ -182,12 +181,8 @@ class Experiment(SpecModel):
             yield ("traffic", "users"), sentence
         packet = self.topology.builder.mtu + ETHERNET_HEADER
         for name, case in self.cases.items():
-            if case.queue.limit < packet:
-                sentence = f"must be at least {packet} B (one packet of mtu with its header)"
-                yield (
-                    ("cases", name, "queue", "limit"),
-                    f"{sentence}, not {format_size(case.queue.limit)}",
-                )
+            misfits = case.queue.misfit(packet)
+            yield from ((("cases", name, "queue", *path), text) for path, text in misfits)
             if case.background:
                 found = background_problems(self.topology, case.background)
                 yield from ((("cases", name, "background", *path), text) for path, text in found)

@@ -71,7 +71,7 @@ traffic:
     ping: {kind: icmp, interval: 50 ms}
     call: {kind: udp, interval: 20 ms, direction: down, dscp: EF}
     page: {kind: request, response: 20 kB, think: 100 ms}
-cases: {FQ-CoDel: {queue: {kind: tc, words: fq_codel limit 1000, limit: 1500 kB}}}
+cases: {FQ-CoDel: {queue: {kind: fq_codel}}}
 matrix: {seed: 1}
 """
 
