@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from socket import IPPROTO_TCP
 from typing import Any
 
 import numpy as np
@@ -37,6 +36,8 @@ QUANTILES = 1001
 _ECN, _CE = 3, 3
 #: TCP's flag ECN-Echo.
 _ECE = 0x40
+#: IP's number of TCP.
+_TCP = 6
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class _Group:
     def sent(self, marks: MarkArray) -> NDArray[np.bool_]:
         """Whether each packet before or behind the queue of its direction is data of the group."""
         ends = self.way.ends
-        own = self._has(ends["sport"]) & (ends["protocol"] == IPPROTO_TCP)
+        own = self._has(ends["sport"]) & (ends["protocol"] == _TCP)
         return np.asarray(own[marks["flow"]] & (marks["payload"] > 0), np.bool_)
 
     def answers(self, packets: Packets) -> NDArray[np.bool_]:
@@ -206,12 +207,13 @@ def _queue(run: CapturedRecord, way: Way) -> dict[str, Any]:
 
 def _opposite(way: Way) -> dict[str, Test]:
     """Give the checks of the queue in the opposite direction."""
-    checks: dict[str, Test] = {"opposite_loss_matches_qdisc": lambda f, _: _loss_matches(f, way)}
-    qdisc, came = way.expect["qdisc"], way.transit.tos[~way.transit.lost]
-    if "counters" in qdisc:
-        checks["opposite_marks_match_qdisc"] = lambda f, _: marks_match(
-            f, qdisc, came, way.left["tos"]
-        )
+    wanted, came = way.expect["qdisc"], way.transit.tos[~way.transit.lost]
+    checks: dict[str, Test] = {
+        "opposite_loss_matches_qdisc": lambda f, _: _loss_matches(f, way),
+        "opposite_marks_match_qdisc": lambda f, _: marks_match(f, wanted, came, way.left["tos"]),
+    }
+    if "counters" not in wanted:
+        del checks["opposite_marks_match_qdisc"]
     return checks
 
 

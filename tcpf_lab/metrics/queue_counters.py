@@ -12,7 +12,7 @@ from tcpf_lab.metrics.captured import CapturedRecord
 from tcpf_lab.metrics.from_counters import Extra
 from tcpf_lab.metrics.in_force import CheckResult, under_test
 from tcpf_lab.metrics.record import Record, UnreadableError
-from tcpf_lab.metrics.validity import Test, apply
+from tcpf_lab.metrics.validity import apply
 from tcpf_lab.results.layout import RunFiles
 from tcpf_lab.spec.queue.base import NOT_CAPABLE
 
@@ -45,30 +45,28 @@ def queue(files: RunFiles, run: Record) -> Extra:
     wanted = run.expect["qdisc"]
     if "counters" not in wanted:
         return Extra()
-    tests: dict[str, Test] = {}
-    if isinstance(run, CapturedRecord):
-        came = run.transit.tos[~run.transit.lost]
-        left = run.ways[0].left["tos"] if run.ways else run.captures["egress"].packets["tos"]
-        tests = {"marks_match_qdisc": lambda f, _: marks_match(f, wanted, came, left)}
-    checks = apply(tests, files, run)
+    checks = apply({"marks_match_qdisc": _own_marks_match}, files, run)
     try:
-        found = _found(files, wanted)
-    except UnreadableError:  # a check fails
+        section = _section(files, wanted)
+    except (UnreadableError, KeyError, TypeError, ValueError):  # the check fails
         return Extra(checks=checks)
-    marks = _sum(found, wanted["counters"]["marks"])
-    section = {
-        **{name: wanted[name] for name in ("device", "kind")},
-        **{name: int(found[name]) for name in _COUNTED},
-        "marks": marks,
-        "kernel": {name: found[name] for name in found if name not in (*_COMMON, *_COUNTED)},
-    }
-    packets = section["packets"]
+    marks, packets = section["marks"], section["packets"]
     metrics = {
         "queue_drops": section["drops"],
         "queue_marks": marks,
         "marked_percent": 100 * marks / packets if packets else None,
     }
     return Extra(metrics=metrics, sections={"queue": section}, checks=checks)
+
+
+def _section(files: RunFiles, wanted: dict[str, Any]) -> dict[str, Any]:
+    found = _found(files, wanted)
+    return {
+        **{name: wanted[name] for name in ("device", "kind")},
+        **{name: int(found[name]) for name in _COUNTED},
+        "marks": _sum(found, wanted["counters"]["marks"]),
+        "kernel": {name: found[name] for name in found if name not in (*_COMMON, *_COUNTED)},
+    }
 
 
 def _found(files: RunFiles, wanted: dict[str, Any]) -> dict[str, Any]:
@@ -86,6 +84,16 @@ def _sum(found: dict[str, Any], names: Iterable[str]) -> int:
         for group, _, name in [path.rpartition(".")]
         for part in (found[group] if group else [found])
     )
+
+
+def _own_marks_match(files: RunFiles, run: Record) -> CheckResult:
+    """Apply `marks_match` to the queue under test."""
+    wanted = run.expect["qdisc"]
+    if not isinstance(run, CapturedRecord):
+        return None, f"qdisc {_section(files, wanted)['marks']}, without captures"
+    came = run.transit.tos[~run.transit.lost]
+    left = run.ways[0].left["tos"] if run.ways else run.captures["egress"].packets["tos"]
+    return marks_match(files, wanted, came, left)
 
 
 def marks_match(
@@ -106,7 +114,7 @@ def marks_match(
         Type of service of each packet before and behind the queue, of those that left it.
     """
     found, counters = _found(files, wanted), wanted["counters"]
-    counted = _sum(found, counters["marks"])
+    counted = int(_section(files, wanted)["marks"])
     seen = int(np.sum(left & _CE == _CE) - np.sum(came & _CE == _CE))
     known = found | {NOT_CAPABLE: int(np.sum(left & _CE == 0))}
     reasons = counters.get("uncertain", ())

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from tcpf_lab.base.errors import TraceError
 from tcpf_lab.metrics.record import read_clocks
 from tcpf_lab.metrics.retransmission_log import unpacked
-from tcpf_lab.plan.traffic import TCP_INFO
 from tcpf_lab.results.command import again
 from tcpf_lab.results.layout import RunFiles
 
@@ -28,6 +27,7 @@ SAMPLE = np.dtype(
 )
 #: An array of `SAMPLE`, shape (n,), by flow and then by time.
 Samples: TypeAlias = NDArray[Any]
+_PREFIX = "tcp-info-"
 #: Rates and thresholds of the kernel that mean none.
 NO_PACING, NO_SSTHRESH = 2**64 - 1, 0x7FFFFFFF
 
@@ -41,13 +41,12 @@ def read_tcp_info(files: RunFiles) -> Samples:
         If the run has none, or a file is cut off.
     """
     clocks, found = read_clocks(files), []
-    prefix, suffix = TCP_INFO.split("{node}")
-    for path in sorted(files.stats.glob(f"{prefix}*{suffix}*")):
+    for path in sorted(files.stats.glob(f"{_PREFIX}*.bin*")):
         content = unpacked(path) if path.suffix == ".zst" else path.read_bytes()
         if len(content) % SAMPLE.itemsize:
             raise TraceError("is cut off", where=str(path), hint=f"`{again(files)}`")
         samples = np.frombuffer(content, SAMPLE).copy()
-        node = path.name.removeprefix(prefix).partition(".")[0]
+        node = path.name.removeprefix(_PREFIX).partition(".")[0]
         if (clock := clocks.of(node)) is not None:
             own = clock.own_epoch_ns + samples["time_ns"]
             samples["time_ns"] = clock.run_time(own) - clocks.epoch_ns

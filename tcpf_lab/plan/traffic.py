@@ -25,8 +25,6 @@ from tcpf_lab.spec.traffic import Users
 PORT = 5001
 #: Flow ``i`` sends from this port plus ``i``; captures are attributed to flows by it.
 SOURCE_PORT = 20000
-#: Samples of TCP_INFO of a sender's flows, in ``stats/``.
-TCP_INFO = "tcp-info-{node}.bin"
 #: Seconds of grace for a program that should have ended.
 GRACE_S = 5.0
 
@@ -215,7 +213,7 @@ def _send(run: Run, pair: Pair, starts: tuple[float, ...]) -> Start:
     listed = ",".join(f"{start:.6f}" for start in own)
     asked = tuple(_of_group(pair.group)) if pair.group else ()
     if (interval := run.experiment.traffic.tcp_info) is not None:
-        info = f"stats/{TCP_INFO.format(node=pair.sender)}"
+        info = f"stats/tcp-info-{pair.sender}.bin"
         asked += ("--interval", seconds(interval), "--info", info)
     words = ("send", "--connect", pair.address, "--start", listed, *asked)
     return _program(run, pair, pair.sender, "senders", words)

@@ -29,8 +29,9 @@ from tcpf_lab.spec.collection import Collection
 from tcpf_lab.spec.explain import explain, show_path, shown_value
 from tcpf_lab.spec.matrix import Matrix
 from tcpf_lab.spec.model import Experiment, to_data
+from tcpf_lab.spec.queue import KINDS
 from tcpf_lab.spec.sweep import NO_KEYS, axis_problems, narrow, narrow_each, put, touching
-from tcpf_lab.spec.words import KeyPath, SpecModel, unknown
+from tcpf_lab.spec.words import KeyPath, SpecModel, keys, unknown
 from tcpf_lab.spec.yaml_text import Document, read_yaml
 
 # os.path says no where Path raises, of what no file can be called.
@@ -481,11 +482,21 @@ def _meant(data: dict[str, Any], path: KeyPath, where: str) -> list[KeyPath]:
     if path[:2] != ("cases", ANY) or len(path) < 3:
         return [path]
     found: list[KeyPath] = [
-        ("cases", name, *path[2:]) for name, case in data["cases"].items() if has(case, path[2:])
+        ("cases", name, *path[2:])
+        for name, case in data["cases"].items()
+        if has(case, path[2:]) or _may_have(case, path[2:])
     ]
     if not found:
         raise SpecError(f"no case has the key {'.'.join(map(str, path[2:]))}", where=where)
     return found
+
+
+def _may_have(case: Any, path: KeyPath) -> bool:
+    """Tell whether a queue's kind has a key that the file left out."""
+    if len(path) != 2 or path[0] != "queue" or not has(case, ("queue", "kind")):
+        return False
+    kind = case["queue"]["kind"]
+    return isinstance(kind, str) and kind in KINDS and path[1] in keys(KINDS[kind])
 
 
 def _put(data: dict[str, Any], path: KeyPath, value: Any, where: str) -> None:

@@ -228,11 +228,17 @@ class PointError(ValueError):
 def touching(experiment: Experiment) -> dict[str, tuple[Axis, ...]]:
     """Give for every case of the matrix the axes that it has, in the matrix's order."""
     axes = experiment.matrix.axes
-    cases = to_data(experiment)["cases"] if axes else {}
+    cases = _cases(experiment) if axes else {}
     return {
         name: tuple(axis for axis in axes if axis.touches(name, cases[name]))
         for name in experiment.selected_cases
     }
+
+
+def _cases(experiment: Experiment) -> dict[str, Any]:
+    """Give the cases as plain data, with the keys that no file has to set: None there."""
+    cases: dict[str, Any] = experiment.model_dump(mode="json", by_alias=True)["cases"]
+    return cases
 
 
 def points(axes: Sequence[Axis]) -> Iterator[Point]:
@@ -459,7 +465,7 @@ def _wrong_key(experiment: Experiment, axis: Axis) -> str | None:
 
 def _nowhere(experiment: Experiment, axis: Axis) -> str:
     """Say of a key that no case of the matrix has it, and which ones they have."""
-    cases = to_data(experiment)["cases"]
+    cases = _cases(experiment)
     if axis.path[1] != ANY:
         return f"case '{axis.path[1]}' is not in matrix.case"
     keys = {

@@ -6,9 +6,11 @@ import pytest
 from pydantic import ValidationError
 from queue_kinds import FULL, OF_DEFAULTS
 
+from tcpf_lab.spec.load import apply_overrides, parse
 from tcpf_lab.spec.marker import KINDS as MARKERS
 from tcpf_lab.spec.marker import Marker, NoMarker
 from tcpf_lab.spec.queue import KINDS, UNLIMITED, Bfifo, Bottleneck, Frio, Prio, Queue, Red, Rio, Tc
+from tcpf_lab.spec.sweep import expand
 from tcpf_lab.spec.words import format_dscp, parse_dscp
 
 GOOD = {
@@ -421,3 +423,19 @@ def test_what_does_not_fit_the_frames_of_the_path_is_refused(
     name: str, settings: dict[str, Any], key: str
 ) -> None:
     assert [path for path, _ in kind(name, **settings).misfit(FRAME)] == [(key,)]
+
+
+def test_a_key_that_the_file_left_out_is_set_and_varied_in_every_case_of_its_kind() -> None:
+    text = """\
+name: left-out
+topology: {chain: {access: 100 Mbit, bottleneck: 10 Mbit, delay: 20 ms}}
+tcp: {profile: modern}
+cases: {A: {queue: {kind: codel}}, B: {queue: {kind: pie}}, C: {queue: {kind: sfq}}}
+matrix: {flows: 8, seed: 1}
+"""
+    found = apply_overrides(parse(text, "x"), ["queue.target=3 ms"]).cases.values()
+    assert [getattr(case.queue, "target", None) for case in found] == [0.003, 0.003, None]
+    runs = expand(apply_overrides(parse(text, "x"), ["queue.ecn=[true, false]"]))
+    assert [(run.case_name, getattr(run.case.queue, "ecn", None)) for run in runs] == [
+        *(("A", True), ("A", False), ("B", True), ("B", False), ("C", None))
+    ]
