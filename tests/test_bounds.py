@@ -37,8 +37,21 @@ _RED = "limit: 20 kB, min: 5 kB, max: 10 kB, probability: 0.1"
 _TWO = "limit: 20 kB, " + ", ".join(
     f"{side}_min: 5 kB, {side}_max: 10 kB, {side}_probability: 0.1" for side in ("in", "out")
 )
+_GROUPS = "start_spread: 0 s, warmup: 1 s, duration: 1 s, groups: {a: {flows: 1}, b: {flows: 1}}"
 #: Where a model of the schema is, and a value that puts it there, if LEAST has none.
 PLACES = {
+    "Group": ("traffic.groups.a", f"traffic={{{_GROUPS}}} matrix={{seed: 1}}"),
+    **{
+        model: (
+            "traffic.probes.p",
+            f"traffic={{{_GROUPS}, probes: {{p: {{{words}}}}}}} matrix={{seed: 1}}",
+        )
+        for model, words in (
+            ("Echo", "kind: icmp, interval: 100 ms"),
+            ("Datagrams", "kind: udp, interval: 100 ms"),
+            ("Exchanges", "kind: request, response: 1 kB"),
+        )
+    },
     "Chain": ("topology.chain", ""),
     "Dumbbell": ("topology.dumbbell", f"topology={{dumbbell: {{{_LINKS}, pairs: 1}}}}"),
     "ParkingLot": (
@@ -133,6 +146,18 @@ NARROWER: dict[str, tuple[Any, Any]] = {
     "jitter": (None, "2 s"),
     "tokens": (None, "2147483647 B"),
     "OnOff.rate": ("1 kbit", None),
+    "tcp_info": ("1 ms", None),
+    **dict.fromkeys(("pacing", "Group.rate"), ("1 kbit", None)),
+    "every": ("1 ms", None),
+    "chunk": (None, "1 GB"),
+    "stop": ("1 us", None),
+    **dict.fromkeys(
+        (f"{m}.rtt" for m in ("Group", "Echo", "Datagrams", "Exchanges")), (None, "100 s")
+    ),
+    **dict.fromkeys(("Echo.interval", "Datagrams.interval"), ("1 ms", None)),
+    **dict.fromkeys(("Echo.size", "Datagrams.size"), ("44 B", "1500 B")),
+    "request": ("16 B", None),
+    "Exchanges.think": (None, None),
 }
 LARGE = "4294967295 B"
 _SMALL = (".avpkt=1 B", ".min=2 B", ".max=3 B")
@@ -164,6 +189,17 @@ OTHERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "start_spread": ((), ("traffic.warmup=1000000 s", SLOW)),
     "warmup": ((), (SLOW,)),
     "duration": (("topology.chain.delay=0 s",), (SLOW,)),
+    **dict.fromkeys(
+        ("start", "Group.start_spread", "stop"), ((), ("traffic.duration=1000000 s", SLOW))
+    ),
+    "Group.flows": ((), ("topology.chain.bottleneck=10 Mbit",)),
+    "Group.rtt": ((), ("traffic.duration=300 s",)),
+    "chunk": ((".every=1 s",), (".every=1 s",)),
+    "every": ((".chunk=1 kB",), (".chunk=1 kB",)),
+    **dict.fromkeys(
+        ("Echo.size", "Datagrams.size"),
+        ((), ("topology.chain.mtu=1500 B",)),
+    ),
     "Users.size": ((), (".largest=4294967295 B",)),
     "largest": ((".size=1 B",), ()),
     "limit": ((SHORT,), ()),
@@ -223,7 +259,8 @@ class Bound(NamedTuple):
         """Give what ``--set`` takes for a value of the key."""
         place, there = PLACES[self.model]
         others = of(OTHERS, self.model, self.key) or ((), ())
-        settings = (*filter(None, [there]), *others[self.end], f".{self.key}={value}")
+        own = filter(None, re.split(r" (?=matrix=)", there))
+        settings = (*own, *others[self.end], f".{self.key}={value}")
         return tuple(place + word if word.startswith(".") else word for word in settings)
 
 

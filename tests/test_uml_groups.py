@@ -8,6 +8,8 @@ import pytest
 from tcpf_lab.metrics.groups import QUANTILES, fair_from, read_groups
 from tcpf_lab.metrics.probes import read_probes
 from tcpf_lab.metrics.tcp_info import read_tcp_info
+from tcpf_lab.report.plots.kinds import KINDS, Wanted, draw
+from tcpf_lab.report.plots.runs import read_run
 from tcpf_lab.results.layout import read_json
 from tcpf_lab.spec.load import load
 
@@ -93,6 +95,14 @@ def test_probes_measure_what_they_feel(files):
     assert np.all(np.diff(sent["ping"][0]) > 0)
 
 
+@pytest.mark.uml
+@pytest.mark.full
+def test_groups_of_a_run_are_drawn(files):
+    run = read_run(files, load(files.spec))
+    for kind in ("groups", "delay-cdf"):
+        assert b"<svg" in draw(KINDS[kind], [run], Wanted(), ("svg",))["svg"]
+
+
 SMALL = """
 name: small
 topology: {chain: {access: 100 Mbit, bottleneck: 2 Mbit, delay: 20 ms, mtu: 1500 B}}
@@ -133,6 +143,8 @@ def test_losses_of_probes_are_counted_and_flows_of_every_kind_are_valid(guest_ru
     samples = read_tcp_info(files)
     assert set(np.unique(samples["flow"])) == set(range(6))
     assert np.all(np.diff(samples["time_ns"][samples["flow"] == 0]) > 0)
+    run = read_run(files, load(files.spec))
+    assert b"<svg" in draw(KINDS["cwnd"], [run], Wanted(), ("svg",))["svg"]
 
 
 def test_flows_that_never_share_fairly_have_no_time():

@@ -18,6 +18,8 @@ GROUP_NAME = r"^[a-z][a-z0-9]{0,7}$"
 #: Parameters of a network namespace that a group may set.
 SYSCTL = r"^net\.(core|ipv4|ipv6)\.[a-z0-9_.]{1,60}$"
 MOST_FLOWS = 1000
+#: Largest chunk, bytes: a program writes it at once.
+MOST_WRITTEN = 1_000_000_000
 #: Period of the chunks that a `rate` is made of, seconds.
 RATE_PERIOD = 0.01
 #: Shortest period of chunks: a system call each.
@@ -89,8 +91,9 @@ class Group(SpecModel):
         if (self.chunk is None) != (self.every is None):
             missing = "every" if self.every is None else "chunk"
             yield (missing,), "is missing: chunk and every belong together"
-        if self.chunk is not None and self.chunk < 1:
-            yield ("chunk",), f"must be at least 1 B, not {format_size(self.chunk)}"
+        if self.chunk is not None and not 1 <= self.chunk <= MOST_WRITTEN:
+            sentence = f"must be from 1 B to {format_size(MOST_WRITTEN)}"
+            yield ("chunk",), f"{sentence}, not {format_size(self.chunk)}"
         if self.every is not None and self.every < _SHORTEST:
             yield ("every",), f"must be at least 1 ms, not {format_duration(self.every)}"
         if self.volume is not None and (self.rate or self.chunk):

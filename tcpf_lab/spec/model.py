@@ -176,6 +176,7 @@ class Experiment(SpecModel):
         """Yield clashing names, unknown cases, users in a row, queues too small for a packet."""
         yield from name_problems(self.cases, self.matrix.case)
         yield from self._flow_problems()
+        yield from self._probe_problems(self.topology.builder.mtu)
         if self.traffic.users is not None and self.topology.parking_lot is not None:
             sentence = "needs topology chain or dumbbell; parking_lot has no users"
             yield ("traffic", "users"), sentence
@@ -186,6 +187,14 @@ class Experiment(SpecModel):
             if case.background:
                 found = background_problems(self.topology, case.background)
                 yield from ((("cases", name, "background", *path), text) for path, text in found)
+
+    def _probe_problems(self, mtu: int) -> Iterator[tuple[KeyPath, str]]:
+        """Yield probes whose packets would be fragmented."""
+        for name, probe in (self.traffic.probes or {}).items():
+            size = getattr(probe, "size", 0)
+            if size > mtu:
+                place = ("traffic", "probes", name, "size")
+                yield place, f"must be at most mtu ({mtu} B), not {size} B"
 
     def _flow_problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield numbers of flows that are missing, or given twice; groups without hosts."""

@@ -24,7 +24,11 @@ Lab = Callable[..., tuple[int, str, str]]
 FAKE = ("--testbed", "fake")
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "parameter"])
+#: Kinds that need two values of a parameter, groups of flows, or samples of TCP_INFO.
+OF_OTHERS = ("parameter", "groups", "delay-cdf", "cwnd")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in OF_OTHERS])
 def test_every_kind_draws_runs_in_a_directory(
     lab: Lab, ran: Path, tmp_path: Path, kind: str
 ) -> None:

@@ -29,7 +29,8 @@ from tcpf_lab.spec.load import parse
 from tcpf_lab.spec.sweep import Run, expand
 
 #: Kinds that are made of the numbers of whole runs alone.
-OF_NUMBERS = [name for name, kind in KINDS.items() if not kind.captures and name != "timeseries"]
+OF_SERIES = ("timeseries", "groups", "delay-cdf", "cwnd")
+OF_NUMBERS = [name for name, kind in KINDS.items() if not kind.captures and name not in OF_SERIES]
 
 
 def figure(name: str, runs: Sequence[DrawnRun], **wanted: Any) -> Figure:
