@@ -79,7 +79,9 @@ def summary(subject: Subject) -> Part | None:
         return None
     if len(known) == 1:
         (member,) = known
-        return Part("front", "", (), (_table(member),), tuple(_figures(subject, member))[:1])
+        # Of levels of factors no experiment has figures of its own.
+        figures = () if subject.factors else tuple(_figures(subject, member))[:1]
+        return Part("front", "", (), (_table(member),), figures)
     return Part("front", "", (), (_timeouts(known),))
 
 

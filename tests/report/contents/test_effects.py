@@ -10,6 +10,7 @@ import pytest
 from subject_builder import member, subject
 from table_builder import known, table, without_runs
 
+from tcpf_lab.report.claims.page import Page
 from tcpf_lab.report.compare.sensitivity import sensitivity
 from tcpf_lab.report.compare.statistics import PUBLISHED_CELLS, CellKey
 from tcpf_lab.report.contents.answers import (
@@ -21,7 +22,7 @@ from tcpf_lab.report.contents.answers import (
 )
 from tcpf_lab.report.contents.model import bar_marks, mark_id
 from tcpf_lab.report.contents.parameters import parameter_tables
-from tcpf_lab.report.contents.results import result_parts
+from tcpf_lab.report.contents.results import result_parts, summary
 from tcpf_lab.report.contents.subject import Member, Subject
 from tcpf_lab.report.figure import bar_chart
 from tcpf_lab.report.pages.html import Pictures
@@ -84,6 +85,14 @@ def test_the_answer_says_what_moves_a_metric_and_what_nothing_moves(varied: Subj
     )
     (tau,) = details(varied)
     assert tau.startswith("Kendall's tau of the cases' timeouts with the published order is 1")
+
+
+def test_levels_open_without_a_figure_of_one_configuration(varied: Subject) -> None:
+    opening = Page("chapter", "Chapter", (), opening=True)
+    front = summary(replace(varied, pages=(opening,)))
+    assert front is not None
+    assert front.tables
+    assert front.figures == ()
 
 
 def test_one_seed_is_not_said_to_show_that_nothing_moves(varied: Subject) -> None:
