@@ -266,8 +266,11 @@ def _changes(
 ) -> list[dict[str, Any]]:
     """Groups that begin or end beside others, and the time until all that are active share fairly.
 
-    Flows of one direction are compared.
+    Flows of one direction are compared; groups that limit what they send are left out.
     """
+    found = [group for group in found if group.expect["greedy"]]
+    if not found:
+        return []
     begin = min(float(group.expect["start_s"]) for group in found)
     end = (run.window_ns[1] - run.epoch_ns) / 1e9
     changes = [

@@ -156,25 +156,30 @@ def refuse_ecn_without_marks(experiments: Sequence[Experiment], source: Path) ->
     Raises
     ------
     RequestError
-        If ``tcp.ecn`` is ``classic``, or an axis makes it so, without effect.
+        If ``tcp.ecn`` or that of a group is ``classic``, or an axis makes it so, without effect.
     """
-    if not any(_requests_ecn(one) for one in experiments):
-        return
-    if any(_may_mark(one) for one in experiments):
+    requesting = next((path for one in experiments if (path := _requesting_ecn(one))), None)
+    if requesting is None or any(_may_mark(one) for one in experiments):
         return
     with_ecn = [kind for kind, model in KINDS.items() if "ecn" in model.model_fields]
-    place = places(source)(("tcp", "ecn")) if source.is_file() else str(source)
+    place = places(source)(requesting) if source.is_file() else str(source)
     raise RequestError(
         "classic has no effect: no case has a queue that marks",
-        where=f"{place}: tcp.ecn",
+        where=f"{place}: {key_of(requesting)}",
         hint=f"add ecn: true to a queue of kind {', '.join(with_ecn)}, or use one that marks by "
         "default: fq_codel, cake, sfb",
     )
 
 
-def _requests_ecn(experiment: Experiment) -> bool:
-    varied = [value for a in experiment.matrix.axes if a.key == "tcp.ecn" for value in a.values]
-    return "classic" in varied if varied else experiment.tcp.ecn == "classic"
+def _requesting_ecn(experiment: Experiment) -> KeyPath | None:
+    """Give the key that requests ECN, if one does."""
+    given = {"tcp.ecn": experiment.tcp.ecn}
+    groups = experiment.traffic.groups or {}
+    given |= {f"traffic.groups.{name}.ecn": group.ecn for name, group in groups.items()}
+    requested: dict[str, set[object]] = {key: {value} for key, value in given.items()}
+    requested |= {a.key: set(a.values) for a in experiment.matrix.axes if a.key in given}
+    found = (key for key, values in requested.items() if "classic" in values)
+    return next(map(path_of, found), None)
 
 
 def _may_mark(experiment: Experiment) -> bool:

@@ -316,6 +316,7 @@ def expect_groups(run: Run) -> dict[str, Any]:
                 "flows": group.flows,
                 "start_s": group.start,
                 "stop_s": group.stop,
+                "greedy": group.greedy,
             }
         )
         first += group.flows

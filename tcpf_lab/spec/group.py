@@ -100,6 +100,11 @@ class Group(SpecModel):
             yield ("volume",), "cannot be combined with rate or chunk; remove one of them"
 
     @property
+    def greedy(self) -> bool:
+        """Whether the flows send as much as they can, as long as they are there."""
+        return self.written is None and self.pacing is None and self.volume is None
+
+    @property
     def written(self) -> tuple[int, float] | None:
         """Bytes that the application writes at a time, and the period, s; None: no limit."""
         if self.rate is not None:

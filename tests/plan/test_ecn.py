@@ -51,3 +51,10 @@ def test_ecn_over_queues_that_cannot_mark_is_refused(tmp_path: Path, setting: st
 )
 def test_ecn_is_allowed_where_a_queue_may_mark(tmp_path: Path, setting: str) -> None:
     refuse(tmp_path, setting)
+
+
+def test_ecn_of_a_group_is_refused_too(tmp_path: Path) -> None:
+    groups = ("matrix={seed: 1}", "traffic.groups={a: {flows: 2}, b: {ecn: classic}}")
+    with pytest.raises(RequestError, match=r"traffic\.groups\.b\.ecn"):
+        refuse(tmp_path, "tcp.ecn=passive", *groups)
+    refuse(tmp_path, "tcp.ecn=passive", *groups, "cases.RED.queue.ecn=true")
