@@ -8,6 +8,7 @@ import pytest
 from tcpf_lab.metrics.groups import QUANTILES, fair_from, read_groups
 from tcpf_lab.metrics.probes import read_probes
 from tcpf_lab.metrics.tcp_info import read_tcp_info
+from tcpf_lab.report.frames.run import Run
 from tcpf_lab.report.plots.kinds import KINDS, Wanted, draw
 from tcpf_lab.report.plots.runs import read_run
 from tcpf_lab.results.layout import read_json
@@ -99,6 +100,8 @@ def test_probes_measure_what_they_feel(files):
 @pytest.mark.full
 def test_groups_of_a_run_are_drawn(files):
     run = read_run(files, load(files.spec))
+    assert list(Run(files).groups["group"]) == ["ecn", "late", "down"]
+    assert list(Run(files).probes["phase"].unique()) == ["load"]
     for kind in ("groups", "delay-cdf"):
         assert b"<svg" in draw(KINDS[kind], [run], Wanted(), ("svg",))["svg"]
 

@@ -116,6 +116,16 @@ class Results:
         return self._table("checks")
 
     @property
+    def groups(self) -> pd.DataFrame:
+        """A row per group of flows of each run: throughput, share, delay and marks."""
+        return self._table("groups")
+
+    @property
+    def probes(self) -> pd.DataFrame:
+        """A row per probe and phase of each run: delay, jitter and loss, idle and under load."""
+        return self._table("probes")
+
+    @property
     def left_out(self) -> pd.DataFrame:
         """A row per run with a remark: missing, stale, invalid or unreadable, and why."""
         return self._table("left_out")

@@ -90,7 +90,11 @@ def _read() -> dict[str, Layout]:
 
 #: Every table and frame by its name, those that are exported first.
 LAYOUTS = _read()
-#: The tables that are exported.
-TABLES = tuple(LAYOUTS[name] for name in ("runs", "cells", "flows", "dscp", "checks", "left_out"))
+#: The tables that are exported, and those of them that only runs with groups have.
+TABLES = tuple(
+    LAYOUTS[name]
+    for name in ("runs", "cells", "flows", "dscp", "checks", "groups", "probes", "left_out")
+)
+OF_GROUPS = ("groups", "probes")
 #: Columns that identify the run of a row.
 KEY = LAYOUTS["runs"].columns[: LAYOUTS["runs"].names.index("run") + 1]

@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from tcpf_lab.base.units import UnitError, parse_duration, parse_rate, parse_size
-from tcpf_lab.report.export.columns import TABLES, Column, Kind, Layout
+from tcpf_lab.report.export.columns import LAYOUTS, OF_GROUPS, TABLES, Column, Kind, Layout
 from tcpf_lab.report.section import Cell, CellResult, Document, Section, read_manifest, read_metrics
 from tcpf_lab.report.style import METRICS
 from tcpf_lab.results.layout import ExperimentFiles, RunFiles
@@ -101,6 +101,12 @@ class Tables:
     layouts: tuple[Layout, ...]
     frames: Mapping[str, pd.DataFrame]
 
+    @property
+    def exported(self) -> tuple[Layout, ...]:
+        """Layouts of the tables that become files: those of groups only if there are any."""
+        absent = {name for name in OF_GROUPS if self.frames[name].empty}
+        return tuple(layout for layout in self.layouts if layout.name not in absent)
+
     def frame(self, name: str) -> pd.DataFrame:
         """Give a table by its name in ``columns.csv``."""
         return self.frames[name]
@@ -153,6 +159,8 @@ def tables(sections: Sequence[Section]) -> Tables:
         rows["flows"] += ({**key, **row} for row in flow_rows(metrics))
         rows["dscp"] += ({**key, **row} for row in dscp_rows(metrics))
         rows["checks"] += ({**key, **row} for row in check_rows(metrics))
+        rows["groups"] += ({**key, **row} for row in group_rows(metrics))
+        rows["probes"] += ({**key, **row} for row in probe_rows(metrics))
     rows["cells"] += _cell_rows(sections)
     rows["left_out"] += _left_out_rows(sections)
     axes = axis_columns(sections)
@@ -248,6 +256,29 @@ def check_rows(metrics: Mapping[str, Any]) -> Iterator[Row]:
         yield {"check": check["name"], "ok": check["ok"], "detail": check["detail"]}
 
 
+def group_rows(metrics: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield the groups of a run's ``metrics.json``."""
+    for group in metrics.get("groups", ()):
+        row = {name: value for name, value in group.items() if name in LAYOUTS["groups"].names}
+        delays = group["queueing_delay_s"].items()
+        del row["flows"]
+        yield {
+            **row,
+            "group": group["name"],
+            "group_flows": group["flows"],
+            **{f"queueing_delay_{name}_s": value for name, value in delays},
+        }
+
+
+def probe_rows(metrics: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield the probes of a run's ``metrics.json``, idle and under load."""
+    for probe in metrics.get("probes", ()):
+        for phase in ("idle", "load"):
+            if probe[phase] is not None:
+                own = {name: probe[name] for name in ("kind", "direction")}
+                yield {"probe": probe["name"], "phase": phase, **own, **probe[phase]}
+
+
 def _cell_rows(sections: Iterable[Section]) -> Iterator[Row]:
     for section in sections:
         for result in section.results:
@@ -303,9 +334,9 @@ def csv_files(files: ExperimentFiles, found: Tables) -> Iterator[Document]:
     found : Tables
         What `tables` gives.
     """
-    for layout in found.layouts:
+    for layout in found.exported:
         yield files.data(layout.name, "csv"), _text(found.frame(layout.name))
-    yield files.data("columns", "csv"), _text(_dictionary(found.layouts))
+    yield files.data("columns", "csv"), _text(_dictionary(found.exported))
 
 
 def _dictionary(layouts: Sequence[Layout]) -> pd.DataFrame:
@@ -336,7 +367,7 @@ def parquet_files(files: ExperimentFiles, found: Tables) -> Iterator[Document]:
     found : Tables
         What `tables` gives.
     """
-    for layout in found.layouts:
+    for layout in found.exported:
         yield files.data(layout.name, "parquet"), parquet(found.frame(layout.name), layout)
 
 

@@ -15,7 +15,15 @@ from tcpf_lab.base.errors import RequestError
 from tcpf_lab.metrics.captured import CapturedRecord, read_captured
 from tcpf_lab.metrics.record import made_without_captures
 from tcpf_lab.report.export.columns import KEY, LAYOUTS, Layout
-from tcpf_lab.report.export.tidy import check_rows, dscp_rows, flow_rows, frame, with_units
+from tcpf_lab.report.export.tidy import (
+    check_rows,
+    dscp_rows,
+    flow_rows,
+    frame,
+    group_rows,
+    probe_rows,
+    with_units,
+)
 from tcpf_lab.report.section import read_manifest, read_metrics, read_series
 from tcpf_lab.results.command import again
 from tcpf_lab.results.layout import RunFiles
@@ -183,6 +191,16 @@ class Run:
     def checks(self) -> pd.DataFrame:
         """A row per check of validity."""
         return self._table(LAYOUTS["checks"], list(check_rows(self._numbers)))
+
+    @property
+    def groups(self) -> pd.DataFrame:
+        """A row per group of flows: throughput, share, delay and marks."""
+        return self._table(LAYOUTS["groups"], list(group_rows(self._numbers)))
+
+    @property
+    def probes(self) -> pd.DataFrame:
+        """A row per probe and phase: delay, jitter and loss, idle and under load."""
+        return self._table(LAYOUTS["probes"], list(probe_rows(self._numbers)))
 
     def _table(self, layout: Layout, rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
         """Make a table of one run, without columns of the run."""
