@@ -79,7 +79,12 @@ _CONGESTION = re.compile(r"^CONFIG_TCP_CONG_([A-Z0-9]+)=y$", re.MULTILINE)
 
 
 def congestion_problem(plan: Plan, config: Path) -> str | None:
-    """Name the congestion controls of a plan that a kernel with this configuration lacks."""
+    """Name the congestion controls of a plan that a kernel with this configuration lacks.
+
+    A kernel that was received comes without its configuration; who sent it has checked the plan.
+    """
+    if not config.exists():
+        return None
     wanted = {
         step.value for step in plan.steps if isinstance(step, Sysctl) and step.key == CONGESTION
     }
