@@ -104,6 +104,12 @@ class CapturedRecord(Record):
     max_delay_ns: int
     ways: tuple[Way, ...] = ()
 
+    def judged(self, transit: Transit) -> NDArray[np.bool_]:
+        """Packets that entered in the window, early enough to have left before its end."""
+        start, end = self.window_ns
+        came = transit.arrival_ns
+        return (came >= start) & (came < end - self.max_delay_ns)
+
     @property
     def options(self) -> Options:
         """What is known of the senders, to follow their packets in the capture."""
@@ -190,12 +196,7 @@ def _marks(
     if "probes" not in record.expect:
         return marks.of(packets)
     found, _ = marks.read(files.capture(point))
-    clock = record.clocks.of(point.partition("-")[0])
-    if clock is not None:
-        found = found.copy()
-        found["time_ns"] = clock.run_time(found["time_ns"])
-        found = found[np.argsort(found["time_ns"], kind="stable")]
-    return found
+    return record.clocks.on_run_clock(found, point.partition("-")[0])
 
 
 def _joined(captures: dict[str, Capture], record: Record) -> Capture:

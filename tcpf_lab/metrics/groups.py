@@ -17,7 +17,7 @@ from tcpf_lab.metrics.from_counters import Extra, or_none
 from tcpf_lab.metrics.in_force import CheckResult
 from tcpf_lab.metrics.queue_counters import marks_match
 from tcpf_lab.metrics.record import Record, root_drops
-from tcpf_lab.metrics.series import read_arrays, write_arrays
+from tcpf_lab.metrics.series import acked_in_bins, read_arrays, write_arrays
 from tcpf_lab.metrics.validity import Test, apply
 from tcpf_lab.results.layout import RunFiles
 from tcpf_lab.trace.packet import Packets
@@ -86,7 +86,7 @@ def groups(files: RunFiles, run: Record) -> Extra:
         return Extra()
     ways = {way.name: way for way in run.ways}
     found = [_group(run, ways, wanted) for wanted in run.expect["groups"]]
-    acked = acked_in_bins(run)
+    acked = acked_in_bins(run, _edges(run))
     series = _series(run, found, ways, acked)
     write_arrays(files.groups, {f.name: getattr(series, f.name) for f in fields(series)})
     checks = _opposite(ways["down"]) if "down" in ways else {}
@@ -133,7 +133,7 @@ def _numbers(run: CapturedRecord, group: _Group, share: float | None) -> dict[st
     way, (start, stop) = group.way, _active(run, group)
     gained = sum(row["goodput_bytes_per_s"] for row in group.rows) * run.seconds
     own = group.sent(way.entered)
-    judged = own & _judged(run, way)
+    judged = own & run.judged(way.transit)
     transit = way.transit
     size, lost = transit.ip_length[judged], transit.lost[judged]
     loss = or_none(definitions.loss_fraction, size, lost)
@@ -155,13 +155,6 @@ def _numbers(run: CapturedRecord, group: _Group, share: float | None) -> dict[st
         "ece_acks": int(np.sum(echoes & _within(run, back["time_ns"]))),
         "queueing_delay_s": _delays(way, judged),
     }
-
-
-def _judged(run: CapturedRecord, way: Way) -> NDArray[np.bool_]:
-    """Packets that entered in the window, early enough to have left before its end."""
-    start, end = run.window_ns
-    came = way.transit.arrival_ns
-    return np.asarray((came >= start) & (came < end - run.max_delay_ns), np.bool_)
 
 
 def _within(run: CapturedRecord, time_ns: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -191,7 +184,7 @@ def _delays(way: Way, judged: NDArray[np.bool_]) -> dict[str, float | None]:
 
 def _queue(run: CapturedRecord, way: Way) -> dict[str, Any]:
     """One direction's queue in the window: everything that passed it, acknowledgements too."""
-    place, transit, judged = way.expect["bottleneck"], way.transit, _judged(run, way)
+    place, transit, judged = way.expect["bottleneck"], way.transit, run.judged(way.transit)
     gone = transit.wire_length[_within(run, transit.departure_ns)]
     loss = or_none(definitions.loss_fraction, transit.ip_length[judged], transit.lost[judged])
     every = np.ones(way.entered.size, np.bool_), np.ones(way.left.size, np.bool_)
@@ -208,13 +201,11 @@ def _queue(run: CapturedRecord, way: Way) -> dict[str, Any]:
 def _opposite(way: Way) -> dict[str, Test]:
     """Give the checks of the queue in the opposite direction."""
     wanted, came = way.expect["qdisc"], way.transit.tos[~way.transit.lost]
-    checks: dict[str, Test] = {
-        "opposite_loss_matches_qdisc": lambda f, _: _loss_matches(f, way),
+    loss: dict[str, Test] = {"opposite_loss_matches_qdisc": lambda f, _: _loss_matches(f, way)}
+    marks: dict[str, Test] = {
         "opposite_marks_match_qdisc": lambda f, _: marks_match(f, wanted, came, way.left["tos"]),
     }
-    if "counters" not in wanted:
-        del checks["opposite_marks_match_qdisc"]
-    return checks
+    return loss | marks if "counters" in wanted else loss
 
 
 def _loss_matches(files: RunFiles, way: Way) -> CheckResult:
@@ -308,18 +299,6 @@ def _edges(run: CapturedRecord) -> NDArray[np.int64]:
     return np.asarray(run.epoch_ns + _BIN_NS * np.arange(bins + 1), np.int64)
 
 
-def acked_in_bins(run: CapturedRecord) -> NDArray[np.uint32]:
-    """Payload bytes newly acknowledged, by the capture at the sender: shape (flows, bins)."""
-    edges, time = _edges(run), run.captures["sender"].packets["time_ns"]
-    acked = np.zeros((run.count, edges.size - 1), np.uint32)
-    for flow, row in enumerate(run.row):
-        if row >= 0:
-            back = run.flows.split(int(row))[1]
-            total = np.concatenate([[0], run.recovery.acked[back]])
-            acked[flow] = np.diff(total[np.searchsorted(time[back], edges)])
-    return acked
-
-
 @dataclass(frozen=True)
 class GroupSeries:
     """What is in ``groups.npz``: the first bin begins at the run's epoch.
@@ -387,7 +366,7 @@ def _delays_in_bins(
 
 
 def _quantiles(run: CapturedRecord, group: _Group) -> NDArray[np.float32]:
-    stay = _stays(group.way, group.sent(group.way.entered) & _judged(run, group.way))
+    stay = _stays(group.way, group.sent(group.way.entered) & run.judged(group.way.transit))
     if not stay.size:
         return np.full(QUANTILES, np.nan, np.float32)
     wanted = np.linspace(0, 1, QUANTILES)

@@ -72,18 +72,22 @@ def probes(files: RunFiles, run: Record) -> Extra:
     wanted = run.expect.get("probes")
     if not wanted:
         return Extra()
-    checks = apply({"probes_ran": lambda f, r: _ran(f, r, wanted)}, files, run)
-    sections: list[dict[str, Any]] = []
-    arrays: dict[str, NDArray[Any]] = {}
+    found: dict[str, Sent] = {}
+    unreadable: list[str] = []
     for probe in wanted:
         try:
-            sent = read_probe(files, run, probe)
-        except UnreadableError:  # the check fails
-            continue
-        sections.append(_described(run, probe, sent))
-        arrays |= {f"{probe['name']}_time_s": sent.time_s, f"{probe['name']}_took_s": sent.took_s}
+            found[probe["name"]] = read_probe(files, run, probe)
+        except UnreadableError as error:
+            unreadable.append(str(error))
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, sent in found.items():
+        arrays |= {f"{name}_time_s": sent.time_s, f"{name}_took_s": sent.took_s}
     write_arrays(files.probes, arrays)
-    return Extra(sections={"probes": sections}, checks=checks)
+    there = (probe for probe in wanted if probe["name"] in found)
+    return Extra(
+        sections={"probes": [_described(run, probe, found[probe["name"]]) for probe in there]},
+        checks=apply({"probes_ran": lambda *_: _ran(found, unreadable)}, files, run),
+    )
 
 
 def read_probes(files: RunFiles) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
@@ -217,12 +221,14 @@ def _numbers(sent: Sent, chosen: NDArray[np.bool_]) -> dict[str, Any]:
     }
 
 
-def _ran(files: RunFiles, run: Record, wanted: list[dict[str, Any]]) -> CheckResult:
+def _ran(found: Mapping[str, Sent], unreadable: list[str]) -> CheckResult:
     """Every probe sent something, and something came back."""
-    problems, total = [], 0
-    for probe in wanted:
-        sent = read_probe(files, run, probe)
-        total += sent.time_s.size
-        if np.all(np.isnan(sent.took_s)):
-            problems.append(f"{probe['name']}: nothing arrived of {sent.time_s.size} sent")
-    return verdict(problems, f"{len(wanted)} probes, {total} packets or exchanges")
+    if unreadable:
+        return False, unreadable[0]
+    problems = [
+        f"{name}: nothing arrived of {sent.time_s.size} sent"
+        for name, sent in found.items()
+        if np.all(np.isnan(sent.took_s))
+    ]
+    total = sum(sent.time_s.size for sent in found.values())
+    return verdict(problems, f"{len(found)} probes, {total} packets or exchanges")

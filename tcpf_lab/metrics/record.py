@@ -102,16 +102,20 @@ class Clocks:
         return self.nodes[node]
 
     def shifted(self, capture: Capture, node: str) -> Capture:
-        """Give a capture that was taken on a node with the times of the run's clock, in order.
+        """Give a capture that was taken on a node with the times of the run's clock, in order."""
+        return replace(capture, packets=self.on_run_clock(capture.packets, node))
+
+    def on_run_clock(self, packets: NDArray[Any], node: str) -> NDArray[Any]:
+        """Give packets, or marks, of a node with the times of the run's clock, in order.
 
         Several processors of a host may hand packets over in another order than they were stamped.
         """
         clock = self.of(node)
         if clock is None:
-            return capture
-        packets = capture.packets.copy()
+            return packets
+        packets = packets.copy()
         packets["time_ns"] = clock.run_time(packets["time_ns"])
-        return replace(capture, packets=in_order(packets))
+        return in_order(packets)
 
     def sampled(self, row: dict[str, Any], node: str) -> dict[str, Any]:
         """Give a sample of a node's program, its ``time_ns`` after the epoch by the run's clock.

@@ -104,13 +104,13 @@ def series_of(run: CapturedRecord, line: Backlog) -> Series:
     seconds = max(1, -(-(run.window_ns[1] - run.epoch_ns) // _FLOW_BIN_NS))
     edges = run.epoch_ns + _FLOW_BIN_NS * np.arange(seconds + 1)
     fine = run.epoch_ns + _QUEUE_BIN_NS * np.arange(10 * seconds + 1)
-    acked, again, expired = _flows(run, edges)
+    again, expired = _recoveries(run, edges)
     mean, largest = backlog_in_bins(line.time_ns, line.size, fine)
     return Series(
         window_s=np.array([(at - run.epoch_ns) / 1e9 for at in run.window_ns]),
         flow_bin_s=np.array(FLOW_BIN_S),
         queue_bin_s=np.array(QUEUE_BIN_S),
-        acked_bytes=acked,
+        acked_bytes=acked_in_bins(run, edges),
         retransmissions=again,
         timeouts=expired,
         backlog_mean_bytes=mean.astype(np.float32),
@@ -119,24 +119,34 @@ def series_of(run: CapturedRecord, line: Backlog) -> Series:
     )
 
 
-def _flows(
+def acked_in_bins(run: CapturedRecord, edges_ns: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """Payload bytes newly acknowledged, by the capture at the sender: shape (flows, bins)."""
+    time = run.captures["sender"].packets["time_ns"]
+    acked = np.zeros((run.count, edges_ns.size - 1), np.uint32)
+    for flow, row in enumerate(run.row):
+        if row >= 0:
+            back = run.flows.split(int(row))[1]
+            total = np.concatenate([[0], run.recovery.acked[back]])
+            acked[flow] = np.diff(total[np.searchsorted(time[back], edges_ns)])
+    return acked
+
+
+def _recoveries(
     run: CapturedRecord, edges: NDArray[np.int64]
-) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32]]:
+) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """Retransmissions and timeouts of each flow in each bin."""
     shape = (run.count, edges.size - 1)
-    acked = np.zeros(shape, np.uint32)
     again, expired = np.zeros(shape, np.uint32), np.zeros(shape, np.uint32)
     time = run.captures["sender"].packets["time_ns"]
     for flow, row in enumerate(run.row):
         if row < 0:
             continue
-        own, back = run.flows.split(int(row))
-        total = np.concatenate([[0], run.recovery.acked[back]])
-        acked[flow] = np.diff(total[np.searchsorted(time[back], edges)])
+        own = run.flows.split(int(row))[0]
         kind = run.recovery.kind[own]
         retransmitted = (kind > 0) & (kind != SYN_RTO)
         again[flow] = _counts(time[own[retransmitted]], edges)
         expired[flow] = _counts(time[own[kind == RTO]], edges)
-    return acked, again, expired
+    return again, expired
 
 
 def _counts(time_ns: NDArray[np.int64], edges: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -119,7 +119,7 @@ def _queue_metrics(run: CapturedRecord, line: Backlog) -> dict[str, float | int 
     left = transit.departure_ns
     gone = transit.wire_length[(left >= start) & (left < end)]
     rate = float(run.expect["bottleneck"]["rate_bits_per_s"])
-    judged = _judged(run, start, end)
+    judged = run.judged(transit)
     stay = definitions.delays(transit.arrival_ns[judged], left[judged])
     size, lost = transit.ip_length[judged], transit.lost[judged]
     byte_loss = or_none(definitions.loss_fraction, size, lost)
@@ -135,15 +135,9 @@ def _queue_metrics(run: CapturedRecord, line: Backlog) -> dict[str, float | int 
     }
 
 
-def _judged(run: CapturedRecord, start: int, end: int) -> NDArray[np.bool_]:
-    """Packets that entered in the window, early enough to have left before its end."""
-    came = run.transit.arrival_ns
-    return (came >= start) & (came < end - run.max_delay_ns)
-
-
 def _by_dscp(run: CapturedRecord) -> dict[str, dict[str, float | int]]:
     """Arrivals and loss for each code point that entered the bottleneck in the window."""
-    judged = _judged(run, *run.window_ns)
+    judged = run.judged(run.transit)
     seconds = (run.window_ns[1] - run.max_delay_ns - run.window_ns[0]) / 1e9
     dscp, lost = run.transit.tos[judged] >> 2, run.transit.lost[judged]
     size = run.transit.ip_length[judged]

@@ -28,8 +28,6 @@ SAMPLE = np.dtype(
 #: An array of `SAMPLE`, shape (n,), by flow and then by time.
 Samples: TypeAlias = NDArray[Any]
 _PREFIX = "tcp-info-"
-#: Rates and thresholds of the kernel that mean none.
-NO_PACING, NO_SSTHRESH = 2**64 - 1, 0x7FFFFFFF
 
 
 def read_tcp_info(files: RunFiles) -> Samples:

@@ -1,4 +1,4 @@
-//! What the analysis says: why a packet was retransmitted, how that was told, and whether it was
+//! What the analysis says: why a packet was retransmitted, by which rule, and whether it was
 //! spurious.
 
 /// What made a data sender send a packet again, or out of its turn.

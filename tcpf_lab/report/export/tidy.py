@@ -259,11 +259,10 @@ def check_rows(metrics: Mapping[str, Any]) -> Iterator[Row]:
 def group_rows(metrics: Mapping[str, Any]) -> Iterator[Row]:
     """Yield the groups of a run's ``metrics.json``."""
     for group in metrics.get("groups", ()):
-        row = {name: value for name, value in group.items() if name in LAYOUTS["groups"].names}
+        own = set(LAYOUTS["groups"].names) - {"flows"}  # which is the run's
         delays = group["queueing_delay_s"].items()
-        del row["flows"]
         yield {
-            **row,
+            **{name: value for name, value in group.items() if name in own},
             "group": group["name"],
             "group_flows": group["flows"],
             **{f"queueing_delay_{name}_s": value for name, value in delays},

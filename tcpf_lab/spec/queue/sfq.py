@@ -18,7 +18,7 @@ _MOST_DIVISOR, _DIVISOR = 65536, 1024
 
 
 class Sfq(InPackets):
-    """SFQ: flows, told apart by a hash, take turns (Linux `sfq`; McKenney 1990).
+    """SFQ: flows, distinguished by a hash, take turns (Linux `sfq`; McKenney 1990).
 
     Without its RED, which `kind: tc` reaches. It never marks.
     """
