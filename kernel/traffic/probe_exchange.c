@@ -83,11 +83,9 @@ static int discard(int fd, uint64_t bytes)
 
 /* ----------------------------------------------------------------- ask */
 
-/* In real time a thread may go on for a moment after the end. */
+/* In real time a response may come between the end and the last look at the books. */
 static void keep(struct record r)
 {
-	if (r.start_ns >= cfg.until)
-		return;
 	if (r.end_ns > cfg.until) {
 		r.end_ns = cfg.until;
 		r.state = CUT_OFF;
@@ -101,8 +99,10 @@ static void begin_exchange(struct flow *f)
 {
 	pthread_mutex_lock(&books);
 	f->current.start_ns = now() - cfg.epoch;
-	f->underway = true;
+	f->underway = f->current.start_ns < cfg.until;
 	pthread_mutex_unlock(&books);
+	while (!f->underway)
+		pause();	/* the time is up */
 }
 
 static void end_exchange(struct flow *f, enum state state)
