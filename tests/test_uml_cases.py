@@ -27,7 +27,7 @@ from tcpf_lab.spec.sweep import Run, expand
 from tcpf_lab.testbed.uml.guest import UmlTestbed
 from tcpf_lab.trace.follow import SYN_RTO
 
-MODULES = ("csma", "sch_rio", "sch_frio", "act_tcpf", "act_token")
+MODULES = ("csma", "sch_rio", "sch_frio", "sch_delivery", "act_tcpf", "act_token")
 SHORT = ["traffic.duration=4 s", "matrix.flows=20", "matrix.seed=1"]
 DUMBBELL = "topology={dumbbell: {access: 100 Mbit, bottleneck: 10 Mbit, delay: 50 ms, pairs: 2}}"
 

@@ -54,6 +54,7 @@ KINDS = {
     "frio": ("TCA_FRIO_", "TCA_PRECEDENCE_"),
     "tcpf": ("TCA_TCPF_", "TCA_MARKER_"),
     "token": ("TCA_TOKEN_", "TCA_MARKER_"),
+    "delivery": ("TCA_DELIVERY_",) * 2,
 }
 #: Attributes that no request sets.
 SHOWN_ONLY = {"UNSPEC", "PAD", "MAX", "TM", "XSTATS"}
@@ -91,7 +92,7 @@ def test_every_word_that_can_be_given_is_shown(kind: str) -> None:
     """The words of ``help`` and the keys that a case looks for are the same."""
     (everything,) = (case for case in CASES if case.id == f"{kind}-create-all")
     given = set(everything.content["cmdUnderTest"].split())
-    if kind in ("rio", "frio"):
+    if kind in ("rio", "frio", "delivery"):
         shown = everything.content["matchJSON"][0]["options"]
     elif kind == "csma":
         shown = everything.content["matchJSON"][0]["linkinfo"]["info_data"]

@@ -63,8 +63,8 @@ def test_modules_are_built_on_the_host_once_and_kept_here(host, kernel, state, c
     assert products.modules == f"{state}/modules/{key}"
     assert products.plugins == f"{state}/modules/{key}/tc"
     assert set(products.hashes) == {
-        *("sch_rio", "sch_frio", "act_tcpf", "act_token", "csma"),
-        *("q_rio", "q_frio", "m_tcpf", "m_token", "link_csma"),
+        *("sch_rio", "sch_frio", "sch_delivery", "act_tcpf", "act_token", "csma"),
+        *("q_rio", "q_frio", "q_delivery", "m_tcpf", "m_token", "link_csma"),
     }
     assert [each.name for each in Path(state, "modules").iterdir()] == [key], "no workshop is left"
     assert (cache / key / "sch_rio.ko").read_text() == "sch_rio\n"
@@ -155,7 +155,7 @@ def test_modules_of_dkms_are_used_if_they_are_of_the_same_sources(host, state, m
     dkms(monkeypatch, sums)
     products = provide(host, state)
     assert products.modules is None
-    assert set(products.hashes) == {"q_rio", "q_frio", "m_tcpf", "m_token", "link_csma"}
+    assert set(products.hashes) == {"q_rio", "q_frio", "q_delivery", "m_tcpf", "m_token", "link_csma"}
 
 
 @pytest.mark.full
@@ -215,5 +215,5 @@ def test_modules_are_of_the_guests_kernel(series, monkeypatch, tmp_path):
     monkeypatch.setattr(builds, "cache", lambda: tmp_path / "built")
     builds.build_modules(kernel.directory, (kernel.release, "#1", ELSEWHERE), quietly)
     (entry,) = (tmp_path / "built").iterdir()
-    for name in ("sch_rio", "sch_frio", "act_tcpf", "act_token", "csma"):
+    for name in ("sch_rio", "sch_frio", "sch_delivery", "act_tcpf", "act_token", "csma"):
         assert f"vermagic={kernel.release} ".encode() in (entry / f"{name}.ko").read_bytes()
