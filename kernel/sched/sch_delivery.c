@@ -3,7 +3,6 @@
  * The qdisc delivery: include/net/delivery.h says what it does. Here are its one child, in which
  * packets wait, its clock, and netlink.
  */
-#include <linux/etherdevice.h>
 #include <linux/kernel.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -25,16 +24,6 @@ struct delivery_sched_data {
 	s64 epoch;		/* of CLOCK_REALTIME */
 	u64 opportunities;	/* of the trace */
 };
-
-/* Rates count frames, as tbf's; opportunities carry IP packets. */
-static u32 delivery_len(const struct Qdisc *sch, const struct sk_buff *skb)
-{
-	const struct delivery_sched_data *q = qdisc_priv(sch);
-	u32 len = qdisc_pkt_len(skb);
-	u32 header = q->link.steps ? 0 : qdisc_dev(sch)->hard_header_len;
-
-	return len > header ? len - header : 0;
-}
 
 static int delivery_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_free)
 {
@@ -66,7 +55,7 @@ static struct sk_buff *delivery_dequeue(struct Qdisc *sch)
 		delivery_idle(&q->link, now);
 		return NULL;
 	}
-	len = delivery_len(sch, skb);
+	len = qdisc_pkt_len(skb);
 	delivery_fill(&q->link, now, len);
 	if (!delivery_take(&q->link, len)) {
 		next = delivery_when(&q->link, len);

@@ -13,16 +13,16 @@ static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
 static void delivery_usage(void)
 {
 	fprintf(stderr,
-		"Usage: ... delivery rates TIME:RATE[,TIME:RATE...] burst BYTES [ epoch NS ]\n"
-		"       ... delivery trace DIGITS [ epoch NS ]\n"
+		"Usage: ... delivery rates TIME:RATE[,TIME:RATE...] burst BYTES [ epoch SECONDS ]\n"
+		"       ... delivery trace DIGITS [ epoch SECONDS ]\n"
 		"       ... delivery append DIGITS\n"
 		"\n"
 		"rates   rate from each time on, such as 0s:20mbit,10s:2mbit; 0bit is an outage\n"
 		"burst   bytes that may leave at once after a pause\n"
 		"trace   one digit for each millisecond (0 to 9, a to z for 10 to 35): how often\n"
-		"        1500 bytes of IP packets may leave then; at most 15000 digits\n"
+		"        1514 bytes of frames may leave then; at most 15000 digits\n"
 		"append  more of a trace, which repeats from its end\n"
-		"epoch   what times count from, ns of CLOCK_REALTIME; now if it is not given\n");
+		"epoch   what times count from, seconds of CLOCK_REALTIME; now if it is not given\n");
 }
 
 static void add_rates(struct nlmsghdr *n, char *text)
@@ -69,6 +69,19 @@ static void add_trace(struct nlmsghdr *n, int attr, const char *text)
 	addattr_l(n, MAX_MSG, attr, trace, length);
 }
 
+/* Decimal seconds, whose nanoseconds a double would not hold. */
+static int get_epoch(__u64 *ns, const char *text)
+{
+	char *end = (char *)text;
+	__u64 unit = 1000000000;
+
+	*ns = isdigit((unsigned char)*text) ? strtoull(text, &end, 10) * unit : 0;
+	if (end != text && *end == '.')
+		for (end++; isdigit((unsigned char)*end) && unit > 1; end++)
+			*ns += (*end - '0') * (unit /= 10);
+	return end == text || *end || *ns > INT64_MAX;
+}
+
 static int delivery_parse(struct qdisc_util *qu, int argc, char **argv, struct nlmsghdr *n,
 			  const char *dev)
 {
@@ -110,8 +123,8 @@ static int delivery_parse(struct qdisc_util *qu, int argc, char **argv, struct n
 			add_rates(n, argv[1]);
 			break;
 		case TCA_DELIVERY_EPOCH:
-			if (!isdigit((unsigned char)*argv[1]) || get_u64(&epoch, argv[1], 10))
-				invarg("epoch is a number of ns", argv[1]);
+			if (get_epoch(&epoch, argv[1]))
+				invarg("epoch is a number of seconds", argv[1]);
 			addattr64(n, MAX_MSG, attr, epoch);
 			break;
 		default:

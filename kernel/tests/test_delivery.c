@@ -92,15 +92,15 @@ static void opportunities_come_at_the_beginning_of_a_millisecond(void)
 {
 	struct delivery d = of_trace(EPOCH);
 
-	CHECK_EQ(delivery_when(&d, 1500), EPOCH + 3 * DELIVERY_MS);
-	delivery_fill(&d, EPOCH + 3 * DELIVERY_MS - 1, 1500);
+	CHECK_EQ(delivery_when(&d, 1514), EPOCH + 3 * DELIVERY_MS);
+	delivery_fill(&d, EPOCH + 3 * DELIVERY_MS - 1, 1514);
 	CHECK(!delivery_take(&d, 1));
-	delivery_fill(&d, EPOCH + 3 * DELIVERY_MS, 1500);
-	CHECK_EQ(d.credit, 3000 * DELIVERY_BYTE);
+	delivery_fill(&d, EPOCH + 3 * DELIVERY_MS, 1514);
+	CHECK_EQ(d.credit, 3028 * DELIVERY_BYTE);
 	/* The trace repeats, */
-	CHECK_EQ(delivery_when(&d, 9000), EPOCH + 4 * DELIVERY_MS);
-	delivery_fill(&d, EPOCH + 8 * DELIVERY_MS, 9000);
-	CHECK(delivery_take(&d, 9000));
+	CHECK_EQ(delivery_when(&d, 9084), EPOCH + 4 * DELIVERY_MS);
+	delivery_fill(&d, EPOCH + 8 * DELIVERY_MS, 9084);
+	CHECK(delivery_take(&d, 9084));
 	/* and what nobody waits for is lost. */
 	delivery_fill(&d, EPOCH + 12 * DELIVERY_MS, 1);
 	delivery_idle(&d, EPOCH + 12 * DELIVERY_MS);

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tcpf_lab.base.errors import TraceError
 from tcpf_lab.metrics import definitions
+from tcpf_lab.metrics.capacity import longest_drain_s
 from tcpf_lab.metrics.counters import longest_pause_ns, ring_of
 from tcpf_lab.metrics.definitions import acknowledged_at, goodput
 from tcpf_lab.metrics.in_force import CheckResult, verdict
@@ -234,7 +235,7 @@ def max_delay_ns(expect: dict[str, Any]) -> int:
     if limit is None:
         return MAX_DELAY_NS
     place = expect["bottleneck"]
-    drain = 8e9 * float(limit) / float(place["rate_bits_per_s"])
+    drain = 1e9 * longest_drain_s(place, float(limit))
     drain *= 2 if ring_of(expect, place["device"]) else 1
     return max(MAX_DELAY_NS, round(drain) + _MARGIN_NS)
 

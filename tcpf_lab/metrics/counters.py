@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tcpf_lab.metrics.capacity import mean_rate
 from tcpf_lab.metrics.in_force import CheckResult, verdict
 from tcpf_lab.metrics.record import (
     Record,
@@ -302,7 +303,7 @@ def _too_fast(files: RunFiles, run: Record) -> list[str]:
     if place["device"] not in run.expect["window_counters"]:
         return []
     window = queue_window(files, place["device"])
-    most = float(place["rate_bits_per_s"]) / 8 * run.seconds
+    most = mean_rate(place, run.window_s) / 8 * run.seconds
     largest = window.bytes / max(window.packets, 1)
     burst = _BURST_PACKETS + ring_of(run.expect, place["device"])
     if window.bytes <= most + burst * max(largest, 1514.0):

@@ -12,6 +12,7 @@ from typing import Any
 from tcpf_lab.metrics import definitions
 from tcpf_lab.metrics import retransmission_log as log
 from tcpf_lab.metrics.agreement import WRAPS, kernel_alone
+from tcpf_lab.metrics.capacity import mean_rate
 from tcpf_lab.metrics.captured import kernel_words, planned_port
 from tcpf_lab.metrics.counters import QueueWindow, queue_window
 from tcpf_lab.metrics.definitions import goodput, mean_goodput, utilisation
@@ -271,7 +272,7 @@ def _of_queue(files: RunFiles, run: Record) -> dict[str, float | int | None]:
         found: QueueWindow = queue_window(files, place["device"])
     except UnreadableError:  # reported by `window_counters`
         return {"packet_loss_percent": None, "utilisation": None}
-    rate = float(place["rate_bits_per_s"])
+    rate = mean_rate(place, run.window_s)
     return {
         "packet_loss_percent": 100 * found.drops / found.arrivals if found.arrivals > 0 else None,
         "utilisation": or_none(utilisation, found.bytes, rate, run.seconds),

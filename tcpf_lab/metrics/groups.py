@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tcpf_lab.metrics import definitions
+from tcpf_lab.metrics.capacity import mean_rate
 from tcpf_lab.metrics.captured import CapturedRecord, Way, flow_row, gained_bytes
 from tcpf_lab.metrics.definitions import jain_index, percentile, utilisation
 from tcpf_lab.metrics.from_counters import Extra, or_none
@@ -191,7 +192,9 @@ def _queue(run: CapturedRecord, way: Way) -> dict[str, Any]:
     return {
         "direction": way.name,
         "device": place["device"],
-        "utilisation": utilisation(int(np.sum(gone)), float(place["rate_bits_per_s"]), run.seconds),
+        "utilisation": or_none(
+            utilisation, int(np.sum(gone)), mean_rate(place, run.window_s), run.seconds
+        ),
         "loss_percent": None if loss is None else 100 * loss,
         "ce_packets": _ce(way.left, every[1], run) - _ce(way.entered, every[0], run),
         "queueing_delay_s": _delays(way, judged),

@@ -200,6 +200,12 @@ class Record:
         return self.clocks.epoch_ns
 
     @property
+    def window_s(self) -> tuple[float, float]:
+        """The measured window, seconds after the epoch."""
+        begin, end = self.window_ns
+        return (begin - self.epoch_ns) / 1e9, (end - self.epoch_ns) / 1e9
+
+    @property
     def count(self) -> int:
         """Number of flows of the plan."""
         return int(self.manifest["flows"])

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tcpf_lab.metrics import definitions
 from tcpf_lab.metrics.agreement import truth
+from tcpf_lab.metrics.capacity import mean_rate
 from tcpf_lab.metrics.captured import (
     CapturedRecord,
     flow_report,
@@ -118,7 +119,7 @@ def _queue_metrics(run: CapturedRecord, line: Backlog) -> dict[str, float | int 
     transit, (start, end) = run.transit, run.window_ns
     left = transit.departure_ns
     gone = transit.wire_length[(left >= start) & (left < end)]
-    rate = float(run.expect["bottleneck"]["rate_bits_per_s"])
+    rate = mean_rate(run.expect["bottleneck"], run.window_s)
     judged = run.judged(transit)
     stay = definitions.delays(transit.arrival_ns[judged], left[judged])
     size, lost = transit.ip_length[judged], transit.lost[judged]
@@ -127,7 +128,7 @@ def _queue_metrics(run: CapturedRecord, line: Backlog) -> dict[str, float | int 
     return {
         "loss_percent": None if byte_loss is None else 100 * byte_loss,
         "packet_loss_percent": None if packet_loss is None else 100 * packet_loss,
-        "utilisation": utilisation(int(np.sum(gone)), rate, run.seconds),
+        "utilisation": or_none(utilisation, int(np.sum(gone)), rate, run.seconds),
         "backlog_mean_bytes": definitions.mean_backlog(line.time_ns, line.size, start, end),
         "backlog_max_bytes": definitions.largest_backlog(line.time_ns, line.size, start, end),
         "queueing_delay_mean_s": float(np.mean(stay)) if stay.size else None,

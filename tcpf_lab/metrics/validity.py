@@ -17,6 +17,7 @@ import numpy as np
 
 from tcpf_lab.metrics import in_force
 from tcpf_lab.metrics.agreement import timeouts_match
+from tcpf_lab.metrics.capacity import backlogged_share, changes
 from tcpf_lab.metrics.captured import CapturedRecord, flows_match, is_possible_gain
 from tcpf_lab.metrics.counters import background_drops, given_up, ring_of, sources, window_counters
 from tcpf_lab.metrics.in_force import CheckResult, differences, verdict
@@ -86,7 +87,8 @@ def _share(device: str, lost: int, passed: int, requested: dict[str, Any]) -> It
     loss, trials = float(requested["loss"]), passed + lost
     spread = math.sqrt(trials * loss * (1 - loss) * (2 * float(requested["loss_burst"]) - 1))
     most = trials * loss + _DEVIATIONS * spread
-    least = trials * loss * (1 - float(requested["duplicate"])) - _DEVIATIONS * spread
+    lowest = float(requested.get("loss_lowest", loss))
+    least = trials * lowest * (1 - float(requested["duplicate"])) - _DEVIATIONS * spread
     if not least <= lost <= most:
         yield f"{device}: {lost} of {trials} packets lost, requested share {loss:g}"
 
@@ -310,6 +312,12 @@ def _bottleneck_rate(_: RunFiles, run: CapturedRecord) -> CheckResult:
     place = run.expect["bottleneck"]
     if ring_of(run.expect, place["device"]):
         return None, "the bottleneck is half duplex: see wires_add_up"
+    if changes(place):
+        share, packets = backlogged_share(place, run.transit, run.epoch_ns)
+        if not packets:
+            return None, "the bottleneck was never backlogged"
+        detail = f"{share:.4f} of what the link gave, over {packets} packets"
+        return abs(share - 1) <= RATE_TOLERANCE, detail
     wanted = float(place["rate_bits_per_s"])
     measured = backlogged_rate(run.transit)
     if measured is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -13,6 +14,7 @@ from tcpf_lab.plan.topology import Interface, owned
 from tcpf_lab.plan.traffic import (
     PORT,
     count,
+    end_of,
     expect_groups,
     expect_users,
     generator,
@@ -22,6 +24,7 @@ from tcpf_lab.plan.traffic import (
     window,
 )
 from tcpf_lab.spec.background import with_sources
+from tcpf_lab.spec.changing import value_at
 from tcpf_lab.spec.graph import Graph, Impairment, Node
 from tcpf_lab.spec.group import receiver_of, sender_of
 from tcpf_lab.spec.queue import Bottleneck
@@ -152,6 +155,7 @@ def compose(run: Run) -> Plan:
     graph = with_sources(experiment.graph, background.sources(run))
     sysctls = of_ends(run, graph)
     made = traffic(run)
+    changes = queues.changes(graph)
     counted = _counted(run, graph)
     phases = (
         modules(run, graph),
@@ -165,10 +169,12 @@ def compose(run: Run) -> Plan:
         Phase("epoch", (AgreeEpoch(LEAD_S, "stats/epoch.json"),)),
         collect.start_window_counters(run, graph, counted),
         background.start(run, graph),
+        changes,
         probes.start(run, graph),
         made.receivers,
         made.senders,
         made.end,
+        end_of("end of the changes", run, changes.steps),
         probes.end(run, graph),
         background.end(run, graph),
         collect.end(run, graph, counted),
@@ -192,8 +198,10 @@ def modules(run: Run, graph: Graph) -> Phase:
     marking = [node.name for node in graph.having("marker")]
     narrow = [link.a for link in graph.bottlenecks]
     shared = [link.a for link in graph.links if link.ring]
+    changing = [i.node for i in topology.interfaces(graph) if queues.changes_rate(graph, i)]
     steps = (
         *(LoadModule(node, "csma") for node in shared),
+        *(LoadModule(node, "sch_delivery") for node in changing),
         *(LoadModule(node, name) for node in marking for name in run.case.marker.modules),
         *(LoadModule(node, name) for node in narrow for name in run.case.queue.modules),
     )
@@ -246,8 +254,9 @@ def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[
 def _expect_narrow(run: Run, graph: Graph, queue: topology.Interface) -> dict[str, Any]:
     """One queue under test: where it is, and what the kernel must report of it."""
     at = queues.conditions(graph, queue, queues.seed_of(graph, queue.node, run.seed))
+    place = {"node": queue.node, "device": queue.device, "rate_bits_per_s": at.rate}
     return {
-        "bottleneck": {"node": queue.node, "device": queue.device, "rate_bits_per_s": at.rate},
+        "bottleneck": place | queues.expect_changes(graph, queue),
         "qdisc": _expect_queue(run, queue.device, at),
     }
 
@@ -307,13 +316,19 @@ def _expect_impaired(impaired: dict[str, Impairment]) -> dict[str, Any]:
     """The impairments of packets; empty if there are none."""
     if not impaired:
         return {}
-    shares = {"loss", "loss_burst", "duplicate"}
     return {
         "impaired_devices": {
-            device: {"options": how.shown(), **how.model_dump(include=shares)}
+            device: {"options": how.at(math.inf).shown(), **_shares(how)}
             for device, how in impaired.items()
         }
     }
+
+
+def _shares(how: Impairment) -> dict[str, float]:
+    """Give the shares of packets; of a loss that changes the highest and the lowest."""
+    losses = [value_at(how.loss, time) for time in (0.0, *how.changes)]
+    found = {"loss": max(losses), "loss_burst": how.loss_burst, "duplicate": how.duplicate}
+    return found | ({"loss_lowest": min(losses)} if min(losses) < max(losses) else {})
 
 
 def _expect_wires(graph: Graph) -> dict[str, Any]:

@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tcpf_lab.plan.step import Command, Phase, Step
+from tcpf_lab.plan.step import EPOCH, Command, Phase, Start, Step
 from tcpf_lab.plan.topology import Interface, interfaces, other_end, senders_at, toward
-from tcpf_lab.spec.graph import ETHERNET_HEADER, HEADERS, Graph, Impairment
+from tcpf_lab.spec.changing import Schedule, Trace, changes_of, highest, value_at
+from tcpf_lab.spec.graph import ETHERNET_HEADER, HEADERS, IN_ORDER, Graph, Impairment
 from tcpf_lab.spec.marker import Marker, NoMarker
 from tcpf_lab.spec.queue import Bottleneck, Queue
 from tcpf_lab.spec.sweep import Run
@@ -29,6 +30,8 @@ SHORTEST_FRAME = HEADERS + ETHERNET_HEADER
 ACCESS_BURST_FRAMES = 4
 BOTTLENECK_BURST_FRAMES = 2
 SLOW_BURST_FRAMES = 1
+#: Milliseconds of a trace in one message of `tc`.
+_DIGITS = 15_000
 #: Handle of the queue under test.
 UNDER_TEST = "2:"
 
@@ -37,8 +40,7 @@ def build(graph: Graph, queue: Queue, seed: int) -> Phase:
     """Return the phase that limits and delays every link and installs the queue under study."""
     steps: list[Step] = []
     for interface in interfaces(graph):
-        link = graph.links[interface.subnet]
-        if link.bottleneck and (interface.host == 1 or link.both):
+        if is_under_test(graph, interface):
             steps += _bottleneck(graph, interface, queue, seed_of(graph, interface.node, seed))
         else:
             steps += _access(graph, interface)
@@ -101,7 +103,7 @@ def rate(graph: Graph, interface: Interface) -> int:
 def delay(graph: Graph, interface: Interface) -> float:
     """Longest delay added to packets that leave through the interface, s."""
     how = impairment(graph, interface)
-    return _link_delay(graph, interface) + (how.longest if how else 0.0)
+    return highest(_delay(graph, interface)) + (how.longest if how else 0.0)
 
 
 def impairment(graph: Graph, interface: Interface) -> Impairment | None:
@@ -116,9 +118,9 @@ def impaired(graph: Graph) -> dict[str, Impairment]:
     return {device: how for device, how in found.items() if how is not None}
 
 
-def _link_delay(graph: Graph, interface: Interface) -> float:
+def _delay(graph: Graph, interface: Interface) -> float | Schedule[float]:
     link = graph.links[interface.subnet]
-    return link.delay_ab if interface.host == 1 else link.delay_ba
+    return link.delay_ab if interface.host == 1 else link.delays_ba or link.delay_ba
 
 
 def _tc(interface: Interface, *words: str) -> Command:
@@ -128,6 +130,11 @@ def _tc(interface: Interface, *words: str) -> Command:
 def _shaper(graph: Graph, interface: Interface, frames: int) -> tuple[str, ...]:
     link = graph.links[interface.subnet]
     burst = frames * (link.mtu + ETHERNET_HEADER)
+    if isinstance(link.changing, Schedule):
+        rates = (f"{_us(time)}:{rate}bit" for time, rate in link.changing.steps)
+        return ("delivery", "rates", ",".join(rates), "burst", str(burst))
+    if isinstance(link.changing, Trace):
+        return ("delivery", "trace", link.changing.digits[:_DIGITS])
     return ("tbf", "rate", f"{link.rate}bit", "burst", str(burst), "limit", str(link.queue))
 
 
@@ -135,8 +142,7 @@ def _access(graph: Graph, interface: Interface) -> Iterator[Step]:
     link = graph.links[interface.subnet]
     handle: tuple[str, ...] = ("root", "handle", "1:")
     if words := _netem(graph, interface):
-        limit = str(netem_limit(graph, interface))
-        yield _tc(interface, *handle, "netem", "limit", limit, *words)
+        yield _tc(interface, *handle, *words)
         handle = ("parent", "1:", "handle", "2:")
     if link.ring:  # the wire is the shaper
         yield _tc(interface, *handle, "bfifo", "limit", str(link.queue))
@@ -146,12 +152,67 @@ def _access(graph: Graph, interface: Interface) -> Iterator[Step]:
     yield _tc(interface, *handle, *shaper)
 
 
-def _netem(graph: Graph, interface: Interface) -> tuple[str, ...]:
-    """Words of the delay and of the impairment, of which an interface has one at most."""
-    how, seconds = impairment(graph, interface), _link_delay(graph, interface)
+def _netem(graph: Graph, interface: Interface, time: float = 0.0) -> tuple[str, ...]:
+    """Words of the delay or of the impairment at an instant; empty without either."""
+    how, seconds = impairment(graph, interface), _delay(graph, interface)
+    words: tuple[str, ...] = ()
     if how is not None:
-        return how.tc()
-    return ("delay", f"{round(seconds * 1e6)}us") if seconds else ()
+        words = how.at(time).tc()
+    elif seconds:
+        in_order = IN_ORDER if isinstance(seconds, Schedule) else ()
+        words = ("delay", _us(value_at(seconds, time)), *in_order)
+    if not (words or how):
+        return ()
+    return ("netem", "limit", str(netem_limit(graph, interface)), *words)
+
+
+def _us(seconds: float) -> str:
+    return f"{round(seconds * 1e6)}us"
+
+
+def changes(graph: Graph) -> Phase:
+    """Return the programs that change links during the run; empty if nothing changes.
+
+    A bottleneck that changes is handed its times' epoch, and the rest of its trace; it changes by
+    itself. Delays and losses change when ``tc`` does it.
+    """
+    steps = [step for interface in interfaces(graph) for step in _changes(graph, interface)]
+    return Phase("changes of links", tuple(steps))
+
+
+def _changes(graph: Graph, interface: Interface) -> Iterator[Step]:
+    here = ("tc", "qdisc", "change", "dev", interface.device, "root", "handle", "1:")
+    how, seconds = impairment(graph, interface), _delay(graph, interface)
+    for time in changes_of(seconds) or (how.changes if how else ()):
+        name = f"change-{interface.device}-{_us(time)}"
+        words = (*here, *_netem(graph, interface, time))
+        yield Start(interface.node, name, words, errors=f"log/{name}.log", at=time)
+    if changes_rate(graph, interface):
+        words = (*here, "delivery", "epoch", EPOCH)
+        name = f"epoch-{interface.device}"
+        yield Start(interface.node, name, words, errors=f"log/{name}.log")
+
+
+def changes_rate(graph: Graph, interface: Interface) -> bool:
+    """Tell whether an interface sends at a rate that changes."""
+    return graph.links[interface.subnet].changing is not None and is_under_test(graph, interface)
+
+
+def expect_changes(graph: Graph, interface: Interface) -> dict[str, Any]:
+    """Return the rate over time for the analysis: steps of seconds and bit/s, or a trace's digits.
+
+    Empty if it does not change.
+    """
+    changing = graph.links[interface.subnet].changing
+    if isinstance(changing, Schedule):
+        return {"rates": [list(step) for step in changing.steps]}
+    return {"trace": changing.digits} if isinstance(changing, Trace) else {}
+
+
+def is_under_test(graph: Graph, interface: Interface) -> bool:
+    """Tell whether an interface has a queue under test."""
+    link = graph.links[interface.subnet]
+    return link.bottleneck and (interface.host == 1 or link.both)
 
 
 def _bottleneck(graph: Graph, interface: Interface, queue: Queue, seed: int) -> Iterator[Step]:
@@ -160,10 +221,22 @@ def _bottleneck(graph: Graph, interface: Interface, queue: Queue, seed: int) -> 
     if not graph.links[interface.subnet].ring:
         shaper = _shaper(graph, interface, BOTTLENECK_BURST_FRAMES)
         yield _tc(interface, "root", "handle", "1:", *shaper)
+        yield from _rest_of_trace(graph, interface)
         place = ("parent", "1:")
     yield _tc(interface, *place, "handle", UNDER_TEST, *queue.tc(at))
     for child in queue.children(at):
         yield _tc(interface, "parent", child.parent, "handle", child.handle, *child.words)
+
+
+def _rest_of_trace(graph: Graph, interface: Interface) -> Iterator[Step]:
+    link = graph.links[interface.subnet]
+    if not isinstance(link.changing, Trace):
+        return
+    change = ("tc", "qdisc", "change", "dev", interface.device, "root", "handle", "1:")
+    digits = link.changing.digits
+    for begin in range(_DIGITS, len(digits), _DIGITS):
+        words = (*change, "delivery", "append", digits[begin : begin + _DIGITS])
+        yield Command(interface.node, words)
 
 
 #: Number of the action, by which both filters name the same one.

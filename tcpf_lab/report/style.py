@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tcpf_lab.base.units import format_duration, format_rate
+from tcpf_lab.spec.changing import value_at
 from tcpf_lab.spec.graph import Graph, Link
 from tcpf_lab.spec.model import Experiment
 from tcpf_lab.spec.tcp import PROFILES, Tcp
@@ -257,7 +258,7 @@ def _added(link: Link) -> float:
 
 def _held_back(link: Link) -> float:
     """What impairments of both directions add, seconds; jitter is about it, and adds nothing."""
-    return sum(one.delay for one in (link.impairment_ab, link.impairment_ba) if one)
+    return sum(value_at(one.delay, 0) for one in (link.impairment_ab, link.impairment_ba) if one)
 
 
 def _said_of_tcp(tcp: Tcp) -> str:

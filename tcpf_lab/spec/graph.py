@@ -17,6 +17,7 @@ from tcpf_lab.base.units import (
     format_duration,
     parse_duration,
 )
+from tcpf_lab.spec.changing import Delay, Schedule, Share, Trace, changes_of, highest, value_at
 from tcpf_lab.spec.words import KeyPath, RefusedError, SpecModel, tc_time
 
 #: Packets lost in a row on average, at most: more is no loss but an outage.
@@ -25,6 +26,11 @@ _LONGEST_BURST = 1000.0
 _LONGEST_DELAY = 100.0
 #: netem cuts what is more than 2^31 - 1 ns to that.
 _LARGEST_JITTER = 2.0
+
+
+#: Words of `netem` that keep packets in order: with a rate each leaves behind the one before, and
+#: at this rate it takes a nanosecond more.
+IN_ORDER = ("rate", "8tbit")
 
 
 def delay_problem(seconds: float) -> str | None:
@@ -41,8 +47,8 @@ class Impairment(SpecModel):
     losses do not count as loss at the bottleneck.
     """
 
-    loss: Probability = 0.0
-    """Fraction of the packets that is lost."""
+    loss: Share = 0.0
+    """Fraction of the packets that is lost, or a schedule of it."""
     loss_burst: float = Field(default=1.0, ge=1, le=_LONGEST_BURST)
     """Mean number of consecutive losses. 1: independent losses. More: Gilbert model, whose bad
     state loses every packet and lasts this many packets."""
@@ -50,73 +56,96 @@ class Impairment(SpecModel):
     """Fraction of the packets that is duplicated."""
     reorder: Probability = 0.0
     """Fraction of the packets that is sent without `delay`, ahead of delayed ones."""
-    delay: Duration = 0.0
-    """Delay of the other packets; it adds to the round-trip time."""
+    delay: Delay = 0.0
+    """Delay of the other packets, or a schedule of it; it adds to the round-trip time."""
     jitter: Duration = 0.0
     """Each delay is uniform from `delay` - `jitter` to `delay` + `jitter`, which reorders packets
-    that follow each other more closely."""
+    that follow each other more closely, unless `in_order`."""
+    in_order: bool = False
+    """No packet leaves before an earlier one, whatever its delay: jitter, and a delay that becomes
+    shorter, reorder none."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield what netem would ignore, clip, or make an interrupted path of."""
         if not (self.loss or self.duplicate or self.reorder or self.delay):
             yield (), "has no effect: set loss, duplicate, reorder or delay, or remove it"
-        for name in ("loss", "duplicate", "reorder"):
-            if getattr(self, name) >= 1:
-                yield (name,), f"must be less than 1, not {getattr(self, name):g}"
+        if self.in_order and not self.jitter and not isinstance(self.delay, Schedule):
+            yield ("in_order",), "has no effect without jitter, or a delay that changes"
+        if self.in_order and self.reorder:
+            yield ("in_order",), "cannot be combined with reorder; remove one of them"
         if self.loss_burst > 1 and not self.loss:
             yield ("loss_burst",), "has no effect without loss: set loss too, or remove loss_burst"
-        elif self.loss_burst > 1 and self.loss < 1 and self._to_bad > 1:
-            needed = self.loss / (1 - self.loss)
-            sentence = f"must be at least {needed:.3g} with loss {self.loss:g}"
+        found = (one for time in (0.0, *self.changes) for one in self.at(time)._wrong())
+        yield from dict.fromkeys(found)
+
+    def _wrong(self) -> Iterator[tuple[KeyPath, str]]:
+        """Yield what is wrong of values that do not change."""
+        loss, own_delay = value_at(self.loss, 0), value_at(self.delay, 0)
+        shares = {"loss": loss, "duplicate": self.duplicate, "reorder": self.reorder}
+        for name, share in shares.items():
+            if share >= 1:
+                yield (name,), f"must be less than 1, not {share:g}"
+        if self.loss_burst > 1 and loss < 1 and self._to_bad > 1:
+            needed = loss / (1 - loss)
+            sentence = f"must be at least {needed:.3g} with loss {loss:g}"
             yield ("loss_burst",), f"{sentence}, not {self.loss_burst:g}"
-        if too_long := delay_problem(self.delay):
+        if too_long := delay_problem(own_delay):
             yield ("delay",), too_long
-        if self.reorder and not self.delay:
+        if self.reorder and not own_delay:
             yield ("reorder",), "has no effect without delay: reordered packets skip the delay"
         jitter = format_duration(self.jitter)
-        if self.jitter > self.delay:
-            delay = format_duration(self.delay)
+        if self.jitter > own_delay:
+            delay = format_duration(own_delay)
             yield ("jitter",), f"must be at most delay ({delay}), not {jitter}"
         if self.jitter > _LARGEST_JITTER:
             yield ("jitter",), f"must be at most {_LARGEST_JITTER:g} s, not {jitter}"
 
     @property
+    def changes(self) -> tuple[float, ...]:
+        """Instants at which it changes, seconds."""
+        return changes_of(self.loss, self.delay)
+
+    def at(self, time: float) -> Impairment:
+        """Give what it is at an instant."""
+        values = {"loss": value_at(self.loss, time), "delay": value_at(self.delay, time)}
+        return self.model_copy(update=values)
+
+    @property
     def longest(self) -> float:
         """The longest time that a packet is held back, seconds."""
-        return self.delay + self.jitter
+        return highest(self.delay) + self.jitter
 
     @property
     def _to_bad(self) -> float:
         """Probability of entering the bad state that gives `loss` if it is left with 1/burst."""
-        return self.loss / (1 - self.loss) / self.loss_burst
+        loss = value_at(self.loss, 0)
+        return loss / (1 - loss) / self.loss_burst
 
     def tc(self) -> tuple[str, ...]:
-        """Give the words that follow ``netem limit N``."""
+        """Give the words that follow ``netem limit N``, at the beginning."""
+        loss, delay = value_at(self.loss, 0), value_at(self.delay, 0)
         words: list[str] = []
-        if self.delay:
-            words += [
-                "delay",
-                tc_time(self.delay),
-                *([tc_time(self.jitter)] if self.jitter else []),
-            ]
-        if self.loss and self.loss_burst > 1:
+        if delay:
+            words += ["delay", tc_time(delay), *([tc_time(self.jitter)] if self.jitter else [])]
+        if loss and self.loss_burst > 1:
             words += ["loss", "gemodel", _percent(self._to_bad), _percent(1 / self.loss_burst)]
-        elif self.loss:
-            words += ["loss", "random", _percent(self.loss)]
+        elif loss:
+            words += ["loss", "random", _percent(loss)]
         for name in ("duplicate", "reorder"):
             share = getattr(self, name)
             words += [name, _percent(share)] if share else []
-        return tuple(words)
+        return (*words, *(IN_ORDER if self.in_order else ()))
 
     def shown(self) -> dict[str, dict[str, float]]:
-        """Give the options that ``tc -j qdisc show`` must show."""
+        """Give the options that ``tc -j qdisc show`` must show, of values that do not change."""
+        loss, delay = value_at(self.loss, 0), value_at(self.delay, 0)
         found: dict[str, dict[str, float]] = {}
-        if self.delay:
-            found["delay"] = {"delay": self.delay, "jitter": self.jitter}
-        if self.loss and self.loss_burst > 1:
+        if delay:
+            found["delay"] = {"delay": delay, "jitter": self.jitter}
+        if loss and self.loss_burst > 1:
             found["loss-gemodel"] = {"p": self._to_bad, "r": 1 / self.loss_burst}
-        elif self.loss:
-            found["loss-random"] = {"loss": self.loss}
+        elif loss:
+            found["loss-random"] = {"loss": loss}
         shares = {name: getattr(self, name) for name in ("duplicate", "reorder")}
         return found | {name: {name: share} for name, share in shares.items() if share}
 
@@ -161,7 +190,7 @@ class Link:
     a, b : str
         Names of the nodes; data flows from ``a`` to ``b``, acknowledgements back.
     rate : int
-        bit/s.
+        bit/s; of one that changes, what its queue is configured for.
     delay_ab, delay_ba : float
         Delay added at the egress of ``a`` towards ``b`` and of ``b`` towards ``a``, seconds.
     mtu : int
@@ -177,6 +206,10 @@ class Link:
         0: full duplex.
     both : bool
         Whether the queue at ``b`` towards ``a`` is under test too.
+    changing : Schedule or Trace, optional
+        The rate over time, both ways, if it changes.
+    delays_ba : Schedule, optional
+        ``delay_ba`` over time, if it changes.
     """
 
     a: str
@@ -191,6 +224,8 @@ class Link:
     impairment_ba: Impairment | None = None
     ring: int = 0
     both: bool = False
+    changing: Schedule[int] | Trace | None = None
+    delays_ba: Schedule[float] | None = None
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from tcpf_lab.base.units import format_duration
 from tcpf_lab.spec.background import SOURCE_NAME, Background, refuse_other_names
 from tcpf_lab.spec.background import problems as background_problems
+from tcpf_lab.spec.changing import changes_of
 from tcpf_lab.spec.graph import ETHERNET_HEADER, Graph
 from tcpf_lab.spec.group import GROUP_NAME, SYSCTL
 from tcpf_lab.spec.marker import AnyMarker, Meter, NoMarker
 from tcpf_lab.spec.matrix import Matrix
 from tcpf_lab.spec.queue import AnyQueue, Precedence, Prio, goes_first
 from tcpf_lab.spec.tcp import CONGESTION, Tcp
-from tcpf_lab.spec.topology import Topology
+from tcpf_lab.spec.topology import Chain, Topology
 from tcpf_lab.spec.traffic import Generator, Traffic
 from tcpf_lab.spec.words import KeyPath, SpecModel, format_dscp, unknown
 
@@ -177,6 +179,7 @@ class Experiment(SpecModel):
         yield from name_problems(self.cases, self.matrix.case)
         yield from self._flow_problems()
         yield from self._probe_problems(self.topology.builder.mtu)
+        yield from self._late_changes()
         if self.traffic.users is not None and self.topology.parking_lot is not None:
             sentence = "needs topology chain or dumbbell; parking_lot has no users"
             yield ("traffic", "users"), sentence
@@ -195,6 +198,20 @@ class Experiment(SpecModel):
             if size > mtu:
                 place = ("traffic", "probes", name, "size")
                 yield place, f"must be at most mtu ({mtu} B), not {size} B"
+
+    def _late_changes(self) -> Iterator[tuple[KeyPath, str]]:
+        """Yield schedules of the topology that go on past the end of the run."""
+        end, builder = self.traffic.end, self.topology.builder
+        parts: dict[KeyPath, SpecModel | None] = {(): builder}
+        if isinstance(builder, Chain):
+            parts |= {("forward",): builder.forward, ("reverse",): builder.reverse}
+        for path, part in parts.items():
+            for key, value in part.values().items() if part else ():
+                late = [time for time in changes_of(value) if time >= end]
+                if late:
+                    times = f"before the end of the run ({format_duration(end)})"
+                    place = ("topology", self.topology.named, *path, key)
+                    yield place, f"must change {times}, not at {format_duration(late[0])}"
 
     def _flow_problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield numbers of flows that are missing, or given twice; groups without hosts."""

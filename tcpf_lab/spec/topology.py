@@ -5,13 +5,14 @@ To add one: a model with a ``graph`` method, and a key in `Topology`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ConfigDict, Field
 
 from tcpf_lab.base.units import Duration, Rate, Size, format_rate
+from tcpf_lab.spec.changing import Delay, LinkRate, Schedule, Trace, highest, value_at
 from tcpf_lab.spec.graph import (
     SLOWEST,
     AnyDelays,
@@ -43,7 +44,7 @@ class Wires(SpecModel):
 
     if TYPE_CHECKING:  # what every topology has, each in an order of its own
         access: Rate
-        bottleneck: Rate
+        bottleneck: LinkRate
         mtu: Size
         host_queue: Size
 
@@ -65,13 +66,7 @@ class Wires(SpecModel):
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield what could not work as a bottleneck, as an IPv4 link or as a shared wire."""
-        if self.bottleneck < SLOWEST:
-            sentence = f"must be at least 1 kbit, not {format_rate(self.bottleneck)}"
-            yield ("bottleneck",), sentence
-        if self.bottleneck > self.access:
-            bound = f"access ({format_rate(self.access)})"
-            sentence = f"must be at most {bound}, not {format_rate(self.bottleneck)}"
-            yield ("bottleneck",), sentence
+        yield from self._rate_problems()
         if not 576 <= self.mtu <= 9000:
             yield ("mtu",), f"must be from 576 B to 9000 B, not {self.mtu} B"
         if self.host_queue < 10 * self.mtu:
@@ -79,8 +74,29 @@ class Wires(SpecModel):
             yield ("host_queue",), f"{sentence}, not {self.host_queue} B"
         yield from self._wire_problems()
 
+    def _rate_problems(self) -> Iterator[tuple[KeyPath, str]]:
+        scheduled = self.bottleneck if isinstance(self.bottleneck, Schedule) else None
+        rates = [rate for _, rate in scheduled.steps] if scheduled else [self._rate]
+        slowest = min((rate for rate in rates if rate), default=0)
+        if slowest < SLOWEST:
+            outage = ", or 0 bit for an outage" if scheduled else ""
+            sentence = f"must be at least 1 kbit{outage}, not {format_rate(slowest)}"
+            yield ("bottleneck",), sentence
+        if max(rates) > self.access:
+            bound = f"access ({format_rate(self.access)})"
+            yield ("bottleneck",), f"must be at most {bound}, not {format_rate(max(rates))}"
+        if not isinstance(self.bottleneck, int) and self.duplex == "half":
+            yield ("bottleneck",), "cannot change on a half-duplex link: write one rate"
+
+    @property
+    def _rate(self) -> int:
+        """Rate that the bottleneck begins with, or the mean of a trace; not 0."""
+        if isinstance(self.bottleneck, Schedule):
+            return next((rate for _, rate in self.bottleneck.steps if rate), 0)
+        return self.bottleneck.mean if isinstance(self.bottleneck, Trace) else self.bottleneck
+
     def _wire_problems(self) -> Iterator[tuple[KeyPath, str]]:
-        half = {"bottleneck": self.bottleneck} if self.duplex == "half" else {}
+        half = {"bottleneck": self._rate} if self.duplex == "half" else {}
         half |= self._others() if self.access_duplex == "half" else {}
         for key, rate in half.items():
             if rate not in _RATES:
@@ -113,12 +129,19 @@ class Wires(SpecModel):
         return self._link(
             a,
             b,
-            rate=self.bottleneck,
+            rate=self._rate,
+            changing=None if isinstance(self.bottleneck, int) else self.bottleneck,
             bottleneck=True,
             queue=self.ack_queue or self.host_queue,
             ring=(self.ring or RING) if self.duplex == "half" else 0,
             impairment_ba=reverse,
         )
+
+
+def _delayed(delay: float | Schedule[float]) -> dict[str, Any]:
+    """Give what is other of a link with a delay towards the sender."""
+    scheduled = delay if isinstance(delay, Schedule) else None
+    return {"delay_ba": value_at(delay, 0), "delays_ba": scheduled}
 
 
 class ParkingLot(Wires):
@@ -189,10 +212,12 @@ class Chain(Wires):
 
     access: Rate
     """Rate of the other links."""
-    bottleneck: Rate
-    """Rate of the link R1 - R2, at most `access`."""
-    delay: Duration
-    """Delay at the receiver's egress: the base round-trip time, without `forward` and `reverse`."""
+    bottleneck: LinkRate
+    """Rate of the link R1 - R2, at most `access`; a schedule of it, with `0 bit` for an outage; or
+    `{trace: FILE}`, delivery opportunities in mahimahi's format."""
+    delay: Delay
+    """Delay at the receiver's egress: the base round-trip time, without `forward` and `reverse`; or
+    a schedule of it."""
     mtu: Size = 1000
     """Largest IP packet, 576 B to 9000 B; the MSS is 40 bytes less (52 with timestamps). `tc` adds
     the 14-byte Ethernet header: a full packet of the default counts as 1014 bytes in rates, limits
@@ -209,7 +234,8 @@ class Chain(Wires):
         yield from super().problems()
         if self.ack_queue is not None and self.reverse is not None:
             yield ("ack_queue",), "cannot be combined with reverse; remove one of them"
-        longest = max(self.delay.values) if isinstance(self.delay, Delays) else self.delay
+        delay = self.delay
+        longest = max(delay.values) if isinstance(delay, Delays) else highest(delay)
         if sentence := delay_problem(longest):
             yield ("delay",), sentence
 
@@ -232,7 +258,8 @@ class Chain(Wires):
             near, other = ends if pair.direction == "up" else ends[::-1]
             delay = self.delay if pair.rtt is None else pair.rtt
             near_links.append(self._link(near, "R0"))
-            far_links.append(self._link(far, other, delay_ba=delay, impairment_ab=self.forward))
+            link = self._link(far, other, impairment_ab=self.forward, **_delayed(delay))
+            far_links.append(link)
         narrow = replace(self._narrow("R1", "R2", self.reverse), both=both)
         routers = (Node("R0", "marker"), Node("R1", "bottleneck"), Node("R2", "router"))
         return Graph(
@@ -251,7 +278,9 @@ class Chain(Wires):
             ),
         )
 
-    def _build(self, senders: tuple[str, ...], receivers: dict[str, float], edge: int) -> Graph:
+    def _build(
+        self, senders: tuple[str, ...], receivers: Mapping[str, float | Schedule[float]], edge: int
+    ) -> Graph:
         """Build it from the senders, the receivers with their delays, and the hosts' rate."""
         routers = (Node("R0", "marker"), Node("R1", "bottleneck"), Node("R2", "router"))
         nodes = (
@@ -266,7 +295,7 @@ class Chain(Wires):
                 self._link("R0", "R1"),
                 self._narrow("R1", "R2", self.reverse),
                 *(
-                    self._link("R2", name, rate=edge, delay_ba=delay, impairment_ab=self.forward)
+                    self._link("R2", name, rate=edge, impairment_ab=self.forward, **_delayed(delay))
                     for name, delay in receivers.items()
                 ),
             ),
@@ -297,8 +326,8 @@ class Dumbbell(Chain):
             yield ("delay",), sentence
         if self.edge is not None and self.edge < SLOWEST:
             yield ("edge",), f"must be at least 1 kbit, not {format_rate(self.edge)}"
-        elif self.edge is not None and self.edge * self.pairs < self.bottleneck:
-            bound = f"bottleneck ({format_rate(self.bottleneck)})"
+        elif self.edge is not None and self.edge * self.pairs < self._rate:
+            bound = f"bottleneck ({format_rate(self._rate)})"
             together = format_rate(self.edge * self.pairs)
             yield ("edge",), f"edge times pairs must be at least {bound}, not {together}"
 
@@ -345,6 +374,11 @@ class Topology(SpecModel):
     def _named(self) -> tuple[Chain | ParkingLot, ...]:
         every = (self.chain, self.dumbbell, self.parking_lot)
         return tuple(one for one in every if one is not None)
+
+    @property
+    def named(self) -> str:
+        """The key of the chosen topology."""
+        return next(key for key in type(self).model_fields if getattr(self, key) is not None)
 
     @property
     def builder(self) -> Chain | ParkingLot:

@@ -74,8 +74,8 @@ def prepare(
 
 def _expense(job: Job) -> float:
     """What a scenario's time grows with: packets, about."""
-    chain = job.scenario.experiment.topology.builder
-    return chain.bottleneck / chain.mtu
+    link = job.scenario.experiment.graph.bottleneck
+    return link.rate / link.mtu
 
 
 def run_all(

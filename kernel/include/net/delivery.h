@@ -24,7 +24,7 @@
 #include <linux/minmax.h>
 #include <linux/types.h>
 
-#define DELIVERY_OPPORTUNITY	1500		/* bytes of IP packets */
+#define DELIVERY_OPPORTUNITY	1514		/* bytes: 1500 of IP, as tc counts them */
 #define DELIVERY_BYTE		1000000000ULL	/* credit of one byte */
 #define DELIVERY_MS		1000000		/* ns */
 #define DELIVERY_NEVER		S64_MAX

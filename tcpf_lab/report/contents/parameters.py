@@ -19,6 +19,8 @@ from tcpf_lab.spec.words import SpecModel, keys
 
 #: Keys of an experiment in the table of parameters; the cases have a table of their own.
 _PARTS = ("topology", "tcp", "traffic")
+#: Longest value that a table shows whole.
+_LONGEST = 200
 
 
 def parameter_tables(subject: Subject) -> tuple[Table, ...]:
@@ -76,7 +78,8 @@ def _flat(data: Mapping[str, Any], wanted: Sequence[str]) -> Iterator[tuple[str,
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return ", ".join(map(_text, value)) if isinstance(value, list) else str(value)
+    text = ", ".join(map(_text, value)) if isinstance(value, list) else str(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."  # a trace has its digits
 
 
 def _meanings(experiment: Experiment) -> Iterator[tuple[str, str]]:

@@ -122,7 +122,8 @@ _MODULES = (
     *("sch_tbf", "sch_netem", "sch_red", "sch_fifo", "sch_ingress", "sch_htb", "sch_fq"),
     *("sch_fq_codel", "sch_codel", "sch_pie", "sch_fq_pie", "sch_prio", "sch_cake", "sch_choke"),
     *("sch_sfq", "sch_hhf", "sch_sfb", "cls_matchall", "act_gact", "act_mirred", "veth"),
-    *("tcp_cubic", "tcp_bbr", "sch_rio", "sch_frio", "sch_delivery", "act_tcpf", "act_token", "csma"),
+    *("tcp_cubic", "tcp_bbr", "sch_rio", "sch_frio", "sch_delivery"),
+    *("act_tcpf", "act_token", "csma"),
 )
 
 

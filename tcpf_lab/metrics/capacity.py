@@ -1,0 +1,89 @@
+"""What a link can carry over time: at one rate, by a schedule of rates, or by a trace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcpf_lab.spec.changing import OPPORTUNITY_BITS, opportunities
+from tcpf_lab.trace.passage import Transit
+
+#: A packet that waits longer is taken for lost, s, however long an outage is.
+_LONGEST_STAY_S = 60
+#: Bytes that a link may send at once when a busy period begins.
+_AT_ONCE = 2 * 1514
+
+
+def bits(place: dict[str, Any], seconds: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Give the bits of frames that a link can carry from time 0 to each instant.
+
+    Parameters
+    ----------
+    place : dict
+        ``expect.bottleneck`` of a manifest: ``rate_bits_per_s``, and ``rates`` or ``trace`` if it
+        changes.
+    seconds : ndarray of float
+        Instants after the epoch, from 0.
+    """
+    if "rates" in place:
+        times, rates = np.asarray(place["rates"], np.float64).T
+        before = np.concatenate(([0.0], np.cumsum(np.diff(times) * rates[:-1])))
+        step = np.searchsorted(times, seconds, side="right") - 1
+        return np.asarray(before[step] + (seconds - times[step]) * rates[step])
+    if "trace" in place:
+        given = np.cumsum(opportunities(place["trace"])) * float(OPPORTUNITY_BITS)
+        # A float's millisecond may lie just below the whole number that it is meant to be.
+        rounds, at = np.divmod(np.floor(seconds * 1000 + 1e-6).astype(np.int64), given.size)
+        return np.asarray(rounds * given[-1] + given[at])
+    return seconds * float(place["rate_bits_per_s"])
+
+
+def mean_rate(place: dict[str, Any], window: tuple[float, float]) -> float:
+    """Give the mean rate between two instants, bit/s; 0 in an outage."""
+    if not changes(place):
+        return float(place["rate_bits_per_s"])
+    begin, end = bits(place, np.asarray(window))
+    return float(end - begin) / (window[1] - window[0])
+
+
+def changes(place: dict[str, Any]) -> bool:
+    """Tell whether the rate of a link changes."""
+    return "rates" in place or "trace" in place
+
+
+def longest_drain_s(place: dict[str, Any], size: float) -> float:
+    """Give the longest time that the link takes for so many bytes, seconds; a minute at most."""
+    if not changes(place):
+        return 8 * size / float(place["rate_bits_per_s"])
+    span = place["rates"][-1][0] if "rates" in place else len(place["trace"]) / 1000
+    grid = np.arange(0, span + _LONGEST_STAY_S, 0.001)
+    carried = bits(place, grid)
+    begins = grid <= span
+    ends = np.searchsorted(carried, carried[begins] + 8 * size)
+    stay = np.max(ends - np.arange(ends.size)) / 1000
+    return float(min(stay, _LONGEST_STAY_S))
+
+
+def backlogged_share(place: dict[str, Any], transit: Transit, epoch_ns: int) -> tuple[float, int]:
+    """Give what share of the capacity was used while packets waited, and by how many packets.
+
+    A busy period may begin with what the link sends at once, which is left out.
+
+    Returns
+    -------
+    tuple of (float, int)
+        1 for a link that sends whenever a packet waits; NaN without such packets.
+    """
+    left = np.flatnonzero(~transit.lost)
+    left = left[np.argsort(transit.departure_ns[left], kind="stable")]
+    departure, arrival = transit.departure_ns[left], transit.arrival_ns[left]
+    waited = arrival[1:] < departure[:-1]
+    sent = float(np.sum(transit.wire_length[left][1:][waited]))
+    carried = bits(place, (departure - epoch_ns) / 1e9)
+    room = float(np.sum(np.diff(carried)[waited])) / 8
+    periods = int(np.sum(np.diff(waited.astype(np.int8)) == 1)) + 1
+    over = max(0.0, sent - room)
+    sent -= min(over, periods * _AT_ONCE)
+    return (sent / room if room else float("nan")), int(np.sum(waited))
