@@ -206,8 +206,17 @@ class Experiment(SpecModel):
         if total is not None and given not in ((), (total,)):
             sentence = "has no effect: each of traffic.groups has its own flows"
             yield ("matrix", "flows"), f"{sentence}; remove it"
-        if total is not None and self.topology.chain is None:
+        chain = self.topology.chain
+        if total is not None and chain is None:
             yield ("traffic", "groups"), "needs topology chain, as groups have hosts of their own"
+        groups = self.traffic.groups or {}
+        down = next((name for name, one in groups.items() if one.direction == "down"), None)
+        if chain is None or down is None:
+            return
+        for key, at in (("reverse", "impairs"), ("ack_queue", "limits")):
+            if getattr(chain, key) is not None:
+                sentence = f"{at} the queue under test of group {down} (direction: down)"
+                yield ("topology", "chain", key), f"{sentence}; remove it, or the direction"
 
 
 def to_data(experiment: Experiment) -> dict[str, Any]:

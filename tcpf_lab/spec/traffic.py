@@ -72,8 +72,8 @@ class Traffic(SpecModel):
     """
 
     generator: Generator | None = None
-    """`native`, fast in virtual time, or `iperf3`. Default: `native` on testbed `uml`, else
-    `iperf3`."""
+    """`native`, fast in virtual time, or `iperf3`. Default: `native` on testbed `uml` and with
+    `groups`, else `iperf3`."""
     start_spread: Duration = 2.0
     """Flows start at times drawn uniformly from 0 to this; at most `warmup`."""
     warmup: Duration = 10.0
@@ -95,7 +95,7 @@ class Traffic(SpecModel):
     )
     """Groups of flows by name, in place of the matrix's `flows`: a lower-case letter, then up to
     seven lower-case letters or digits. Each has a sender and a receiver of its own; needs topology
-    `chain`. Default: one kind of flows."""
+    `chain` and generator `native`. Default: one kind of flows."""
     probes: dict[ProbeName, AnyProbe] | None = Field(
         default=None, min_length=1, json_schema_extra=refuse_other_names
     )
@@ -113,7 +113,7 @@ class Traffic(SpecModel):
     @property
     def native_only(self) -> bool:
         """Whether a key needs the native generator."""
-        return not self.captured or self.tcp_info is not None
+        return not self.captured or self.tcp_info is not None or self.groups is not None
 
     @property
     def hosts(self) -> tuple[Hosts, ...]:
@@ -178,6 +178,8 @@ class Traffic(SpecModel):
         """Yield groups that could not send, and what excludes groups."""
         if groups and self.users is not None:
             yield ("users",), "cannot be combined with groups; remove one of them"
+        if groups and self.generator == "iperf3":
+            yield ("generator",), "iperf3 has no groups: use generator: native"
         if groups and not self.captured:
             yield ("captures",), "groups need captures: remove captures: false"
         if groups and not self.flows:
