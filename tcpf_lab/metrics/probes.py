@@ -200,7 +200,7 @@ def _described(run: Record, probe: Mapping[str, Any], sent: Sent) -> dict[str, A
     start, end = ((at - run.epoch_ns) / 1e9 for at in run.window_ns)
     idle, load = sent.time_s < begins, (sent.time_s >= start) & (sent.time_s < end)
     if probe["kind"] != "request":  # what is sent at the very end may still be under way
-        load &= sent.time_s < end - 1
+        load &= sent.time_s < end - min(1.0, (end - start) / 2)
     return {
         **{key: probe[key] for key in ("name", "kind", "direction")},
         "idle": _numbers(sent, idle) if np.any(idle) else None,
