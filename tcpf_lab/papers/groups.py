@@ -63,6 +63,8 @@ def _blocks(member: Member, name: str) -> Iterator[Block]:
             continue
         own = str(number) if name == "groups" else f"{name}-{number}"
         yield _table("groups", own, block, _OF_GROUP, "Each group")
+        if (completions := _completions(block, own)).rows:
+            yield completions
         yield _table("queues", own, block, _OF_QUEUE, "All packets of each direction")
         if (probes := _probes(block, own)).rows:
             yield probes
@@ -101,6 +103,26 @@ def _table(
     return Table(f"{section}-{own}", headings, tuple(rows), caption, left=2)
 
 
+def _completions(block: GainBlock, own: str) -> Table:
+    """Give how many flows of each group with a volume have sent it, and in what time."""
+    rows = [
+        (
+            *(cell.case, group["name"], str(group["flows"])),
+            cell.number(f"groups.{place}.finished").printed(1),
+            *(
+                cell.number(f"groups.{place}.completion_s.{name}").printed(2)
+                for name in ("p50", "p95", "max")
+            ),
+        )
+        for cell in block.cells
+        for place, group in enumerate(cell.runs[0].found["groups"] if cell.runs else ())
+        if group["completion_s"] is not None
+    ]
+    headings = ("case", "group", "flows", "finished", "p50 (s)", "p95 (s)", "max (s)")
+    caption = f"Flows that have sent their volume, and completion times, {block.label}: whole run."
+    return Table(f"completion-{own}", headings, tuple(rows), caption, left=2)
+
+
 def _probes(block: GainBlock, own: str) -> Table:
     """Give what each probe felt, idle and under load."""
     columns = tuple((f"{name} (ms)", f"{name}_s", 1, 1e3) for name in ("p50", "p95", "p99"))
@@ -135,10 +157,10 @@ def _changes(block: GainBlock, own: str) -> Table:
     rows = []
     for cell in block.cells:
         for place, change in enumerate(cell.runs[0].found["changes"] if cell.runs else ()):
-            wait = cell.number(f"changes.{place}.fair_after_s")
+            at, wait = (cell.number(f"changes.{place}.{key}") for key in ("time_s", "fair_after_s"))
             rows.append(
                 (
-                    *(cell.case, change["group"], change["change"], f"{change['time_s']:g}"),
+                    *(cell.case, change["group"], change["change"], at.printed(1)),
                     wait.printed(1) if wait else NOTHING,
                     f"{len(wait)}/{len(cell.runs)}",
                 )

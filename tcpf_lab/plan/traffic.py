@@ -303,9 +303,15 @@ def expect_users(run: Run) -> dict[str, Any]:
 
 
 def expect_groups(run: Run) -> dict[str, Any]:
-    """Return the groups for the analysis: their hosts, flows and times; empty without groups."""
+    """Return the groups for the analysis: their hosts, flows and times; empty without groups.
+
+    ``start_s`` is the earliest start that a flow may have; the first and the last start are those
+    drawn, None for a group of no flows.
+    """
     groups, first, found = run.experiment.traffic.groups, 0, []
+    starts = start_times(run)
     for name, group in (groups or {}).items():
+        own = starts[first : first + group.flows]
         found.append(
             {
                 "name": name,
@@ -315,7 +321,10 @@ def expect_groups(run: Run) -> dict[str, Any]:
                 "first": first,
                 "flows": group.flows,
                 "start_s": group.start,
+                "first_start_s": min(own, default=None),
+                "last_start_s": max(own, default=None),
                 "stop_s": group.stop,
+                "volume_bytes": group.volume,
                 "greedy": group.greedy,
             }
         )

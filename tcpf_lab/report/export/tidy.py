@@ -260,12 +260,13 @@ def group_rows(metrics: Mapping[str, Any]) -> Iterator[Row]:
     """Yield the groups of a run's ``metrics.json``."""
     for group in metrics.get("groups", ()):
         own = set(LAYOUTS["groups"].names) - {"flows"}  # which is the run's
-        delays = group["queueing_delay_s"].items()
+        delays, times = group["queueing_delay_s"].items(), group["completion_s"] or {}
         yield {
             **{name: value for name, value in group.items() if name in own},
             "group": group["name"],
             "group_flows": group["flows"],
             **{f"queueing_delay_{name}_s": value for name, value in delays},
+            **{f"completion_{name}_s": value for name, value in times.items()},
         }
 
 
