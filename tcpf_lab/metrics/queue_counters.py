@@ -102,8 +102,8 @@ def marks_match(
     """Over the whole run, as many packets left marked as the queue counts.
 
     Packets that came marked do not count.  There is no verdict where fewer left marked and each of
-    the queue's marks may be one that does not leave.  Background is in none of the captures, but is not
-    ECN-capable either.
+    the queue's marks may be one that does not leave.  Background is in none of the captures, but is
+    not ECN-capable either.
 
     Parameters
     ----------
