@@ -6,7 +6,7 @@ Plans are composed and compared up to the first two that differ.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, repeat
+from itertools import groupby, islice, repeat
 from pathlib import Path
 from typing import Any
 
@@ -117,8 +117,9 @@ def _pairs(experiment: Experiment, axis: Axis) -> Iterator[tuple[Any, Any]]:
     """Yield the steps at the first value and at each other value, for every case with the axis."""
     for case, own in touching(experiment).items():
         others = [one for one in own if one != axis]
-        for point in points(others) if axis in own else ():
-            done = (_done(experiment, case, (*point, (axis, value))) for value in axis.values)
+        every = points((*others, axis), experiment.traffic.groups) if axis in own else ()
+        for _, line in groupby(every, key=lambda point: point[:-1]):
+            done = (_done(experiment, case, point) for point in line)
             yield from zip(repeat(next(done)), done, strict=False)
 
 
@@ -137,7 +138,7 @@ def _may_act(before: Experiment, after: Experiment, path: KeyPath, others: Seque
     return any(
         _done(without, case, point) != _done(after, case, point)
         for case, axes in touching(after).items()
-        for point in islice(points(axes), 1)
+        for point in islice(points(axes, after.traffic.groups), 1)
     )
 
 
@@ -225,7 +226,7 @@ def _requesting_ecn(experiment: Experiment) -> Iterator[KeyPath]:
 def _cells(experiment: Experiment) -> Iterator[Experiment]:
     """Yield the experiment of each case at each point of its axes."""
     for case, axes in touching(experiment).items():
-        yield from (at(experiment, case, point)[0] for point in points(axes))
+        yield from (at(experiment, case, one)[0] for one in points(axes, experiment.traffic.groups))
 
 
 def _requests(cell: Experiment, path: KeyPath) -> bool:

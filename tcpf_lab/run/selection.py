@@ -223,9 +223,9 @@ def _expanded(
     every = list(levels)
     narrowed = narrow_each([level.experiment for level in every], wanted, seeds)
     found = [
-        (level, expand(experiment))
+        (level, runs)
         for level, experiment in zip(every, narrowed, strict=True)
-        if experiment is not None
+        if experiment is not None and (runs := expand(experiment))
     ]
     if not found:
         words = " ".join(f"--only {key}={value}" for key, value in wanted.items())

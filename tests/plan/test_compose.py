@@ -115,6 +115,16 @@ def test_flows_of_groups_are_an_axis(tmp_path):
     assert expand(load_text(tmp_path, runs[1]))[0].flows == 7
 
 
+def test_cells_without_any_flow_are_left_out(tmp_path):
+    names = ("ecn", "late", "down")
+    axes = [f"matrix.traffic.groups.{name}.flows=[0, 1]" for name in names]
+    experiment = groups_with(tmp_path, *axes)
+    assert [run.flows for run in expand(experiment)] == [1, 1, 2, 1, 2, 2, 3]
+    effect.refuse_idle_axes([experiment], axes, tmp_path / "groups.yaml")
+    nothing = {f"traffic.groups.{name}.flows": "0" for name in names}
+    assert expand(experiment, nothing) == ()
+
+
 def load_text(directory, run):
     path = directory / "run.yaml"
     path.write_text(dump(run.experiment))
