@@ -15,6 +15,7 @@ from tcpf_lab.report.claims.page import (
     CellRuns,
     Drawing,
     GainBlock,
+    Numbers,
     Page,
     PaperRun,
     Point,
@@ -24,6 +25,7 @@ from tcpf_lab.report.claims.page import (
     cells_of,
 )
 from tcpf_lab.report.contents.subject import Member
+from tcpf_lab.report.harm import harms
 from tcpf_lab.report.style import DISTINCT
 from tcpf_lab.report.table import NOTHING
 
@@ -58,7 +60,10 @@ def groups(members: Sequence[Member], command: str) -> Page | None:  # noqa: ARG
 
 
 def _blocks(member: Member, name: str) -> Iterator[Block]:
-    for number, block in enumerate(blocks_of(cells_of(member.section), "flows"), 1):
+    cells = cells_of(member.section)
+    if (harm := _harm(cells, name)).rows:
+        yield harm
+    for number, block in enumerate(blocks_of(cells, "flows"), 1):
         if not any(cell.runs for cell in block.cells):
             continue
         own = str(number) if name == "groups" else f"{name}-{number}"
@@ -72,6 +77,32 @@ def _blocks(member: Member, name: str) -> Iterator[Block]:
             yield changes
         yield from _distributions(block, own)
         yield from _over_time(block, own)
+
+
+def _harm(cells: Sequence[CellRuns], name: str) -> Table:
+    """Give what each group costs the others, of cells with the group and without it."""
+    seen = [
+        (cell.cell, {run.seed: run.found["groups"] for run in cell.runs if "groups" in run.found})
+        for cell in cells
+    ]
+    rows = [
+        (
+            *(found.cell.label, found.of, found.on),
+            *(Numbers(by_seed).printed(2) for by_seed in found.by_seed.values()),
+            str(len(found.by_seed["throughput_bytes_per_s"])),
+        )
+        for found in harms(seen)
+    ]
+    columns = ("throughput", "delay, p50", "delay, p95", "loss")
+    return Table(
+        "harm" if name == "groups" else f"harm-{name}",
+        ("cell", "harm of", "on", *columns, "pairs of runs"),
+        tuple(rows),
+        "Harm of a group on the others: of throughput (solo - shared) / solo, of delay and loss "
+        "(shared - solo) / shared; solo is the cell without the group, seed by seed. 0: none, 1: "
+        "all is lost, negative: a gain.",
+        left=3,
+    )
 
 
 def _table(
