@@ -49,7 +49,8 @@ def count(run: Run) -> int:
 def start_times(run: Run) -> tuple[float, ...]:
     """Return each flow's start, seconds after the epoch: uniform over the spread, from the seed.
 
-    The flows of the matrix come first, so that theirs do not depend on cross traffic.
+    The flows of the matrix come first, so that theirs do not depend on cross traffic; groups are in
+    the file's order, each with its own spread.
 
     Rounded to microseconds so that every printed form of the plan carries the exact value.
     """
@@ -123,7 +124,7 @@ class Pair:
 def pairs(run: Run) -> tuple[Pair, ...]:
     """Share the matrix's flows out to its pairs of hosts, as evenly as can be; then cross traffic.
 
-    A pair without a flow is left out.
+    With groups each has the pair of its own. A pair without a flow is left out.
     """
     graph = run.experiment.graph
     groups = run.experiment.traffic.groups

@@ -197,7 +197,7 @@ class Experiment(SpecModel):
                 yield place, f"must be at most mtu ({mtu} B), not {size} B"
 
     def _flow_problems(self) -> Iterator[tuple[KeyPath, str]]:
-        """Yield numbers of flows that are missing, or given twice; groups without hosts."""
+        """Yield numbers of flows that are missing, or given twice; groups that lack their path."""
         total, given = self.traffic.flows, self.matrix.flows
         if total is None and not given:
             written = "flows" in self.matrix.model_fields_set
