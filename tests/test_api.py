@@ -99,7 +99,7 @@ def test_flows_have_a_row_per_flow_of_each_run(results):
 
 
 def test_every_frame_has_the_columns_of_the_dictionary_and_their_units(results, run):
-    exported = ("runs", "cells", "flows", "dscp", "checks", "groups", "probes")
+    exported = ("runs", "cells", "flows", "dscp", "checks", "groups", "probes", "harm")
     tables = {name: getattr(results, name) for name in exported}
     tables |= {"left_out": results.left_out, "published": results.published}
     frames = {

@@ -192,6 +192,7 @@ OTHERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     **dict.fromkeys(
         ("start", "Group.start_spread", "stop"), ((), ("traffic.duration=1000000 s", SLOW))
     ),
+    "tcp_info": ((), ("traffic.duration=1000000 s", SLOW)),
     "Group.flows": ((), ("topology.chain.bottleneck=10 Mbit",)),
     "Group.rtt": ((), ("traffic.duration=300 s",)),
     "chunk": ((".every=1 s",), (".every=1 s",)),

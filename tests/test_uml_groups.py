@@ -8,11 +8,13 @@ import pytest
 from tcpf_lab.metrics.groups import QUANTILES, fair_from, read_groups
 from tcpf_lab.metrics.probes import read_probes
 from tcpf_lab.metrics.tcp_info import read_tcp_info
+from tcpf_lab.plan.traffic import start_times
 from tcpf_lab.report.frames.run import Run
 from tcpf_lab.report.plots.kinds import KINDS, Wanted, draw
 from tcpf_lab.report.plots.runs import read_run
 from tcpf_lab.results.layout import read_json
 from tcpf_lab.spec.load import load
+from tcpf_lab.spec.sweep import expand
 
 EXPERIMENT = """
 name: groups
@@ -117,8 +119,10 @@ traffic:
   tcp_info: 100 ms
   groups:
     bulk: {flows: 2}
-    stops: {stop: 3 s, pacing: 500 kbit}
-    ends: {volume: 20 kB, nodelay: true}
+    stops: {start: 1200 ms, start_spread: 1 s, stop: 3 s, pacing: 500 kbit}
+    ends: {flows: 2, volume: 20 kB, nodelay: true}
+    none: {flows: 0, start: 2 s}
+    back: {start: 2 s, direction: down}
     video: {chunk: 10 kB, every: 500 ms}
     web: {rate: 100 kbit, sysctls: {net.ipv4.tcp_notsent_lowat: 16384}}
   probes:
@@ -143,8 +147,16 @@ def test_losses_of_probes_are_counted_and_flows_of_every_kind_are_valid(guest_ru
     rates = {group["name"]: group["throughput_bytes_per_s"] for group in found["groups"]}
     assert rates["stops"] < 500e3 / 8
     assert rates["web"] <= 1.1 * 100e3 / 8
+    groups = {group["name"]: group for group in found["groups"]}
+    (run,) = expand(load(files.spec))
+    assert groups["stops"]["active_s"] == pytest.approx(3 - start_times(run)[2], abs=1e-6)
+    assert groups["none"]["active_s"] == 0
+    assert groups["ends"]["finished"] == 2
+    assert 0 < groups["ends"]["completion_s"]["p50"] < groups["ends"]["completion_s"]["max"] < 4
+    assert groups["bulk"]["finished"] is None
+    assert found["changes"] == [], "nothing greedy joins or leaves beside the two flows of bulk"
     samples = read_tcp_info(files)
-    assert set(np.unique(samples["flow"])) == set(range(6))
+    assert set(np.unique(samples["flow"])) == set(range(8))
     assert np.all(np.diff(samples["time_ns"][samples["flow"] == 0]) > 0)
     run = read_run(files, load(files.spec))
     assert b"<svg" in draw(KINDS["cwnd"], [run], Wanted(), ("svg",))["svg"]

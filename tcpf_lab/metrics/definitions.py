@@ -156,6 +156,37 @@ def coefficient_of_variation(values: ArrayLike) -> float:
     return float(np.std(array)) / mean
 
 
+def harm(solo: float, shared: float, *, more_is_better: bool) -> float | None:
+    r"""How much worse a flow fares beside others than alone: 0 not at all, 1 completely.
+
+    .. math:: h = \frac{x - y}{x} \text{ if more is better, else } \frac{y - x}{y}
+
+    Parameters
+    ----------
+    solo, shared : float
+        x alone and y beside the others, such as throughput (more is better), delay or loss.
+    more_is_better : bool
+        Which of the two it is.
+
+    Returns
+    -------
+    float or None
+        Negative where it fares better beside them; None where the divisor is 0.
+
+    References
+    ----------
+    R. Ware, M. K. Mukerjee, S. Seshan, J. Sherry, "Beyond Jain's fairness index: setting the bar
+    for the deployment of congestion control algorithms", HotNets 2019.
+
+    Examples
+    --------
+    >>> harm(10.0, 4.0, more_is_better=True), harm(20.0, 80.0, more_is_better=False)
+    (0.6, 0.75)
+    """
+    better, worse = (solo, shared) if more_is_better else (shared, solo)
+    return (better - worse) / better if better else None
+
+
 def jain_index(values: ArrayLike) -> float:
     r"""Jain's fairness index, from 1/n (one flow has all) to 1 (all equal).
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from math import ceil, floor
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 from tcpf_lab.metrics import definitions
 from tcpf_lab.metrics.capacity import mean_rate
 from tcpf_lab.metrics.captured import CapturedRecord, Way, flow_row, gained_bytes
-from tcpf_lab.metrics.definitions import jain_index, percentile, utilisation
+from tcpf_lab.metrics.definitions import acknowledged_at, jain_index, percentile, utilisation
 from tcpf_lab.metrics.from_counters import Extra, or_none
 from tcpf_lab.metrics.in_force import CheckResult
 from tcpf_lab.metrics.queue_counters import marks_match
-from tcpf_lab.metrics.record import Record, root_drops
+from tcpf_lab.metrics.record import Record, read_finished, root_drops
 from tcpf_lab.metrics.series import acked_in_bins, read_arrays, write_arrays
 from tcpf_lab.metrics.validity import Test, apply
 from tcpf_lab.results.layout import RunFiles
@@ -43,12 +44,22 @@ _TCP = 6
 
 @dataclass(frozen=True)
 class _Group:
-    """A group, its flows' numbers, and which of its data packets are in what entered and left."""
+    """A group, its flows' numbers, and which of its data packets are in what entered and left.
+
+    Attributes
+    ----------
+    active_ns : tuple of (int, int)
+        From when to when it is active, by the run's clock: `_active`.
+    took_s : list of float
+        Completion times of its flows that have sent their volume.
+    """
 
     expect: dict[str, Any]
     way: Way
     rows: list[dict[str, Any]]
     ports: tuple[int, int]
+    active_ns: tuple[int, int]
+    took_s: list[float]
 
     @property
     def name(self) -> str:
@@ -86,14 +97,15 @@ def groups(files: RunFiles, run: Record) -> Extra:
     if not isinstance(run, CapturedRecord) or not run.ways:
         return Extra()
     ways = {way.name: way for way in run.ways}
-    found = [_group(run, ways, wanted) for wanted in run.expect["groups"]]
+    finished = read_finished(files)
+    found = [_group(run, ways, wanted, finished) for wanted in run.expect["groups"]]
     acked = acked_in_bins(run, _edges(run))
     series = _series(run, found, ways, acked)
     write_arrays(files.groups, {f.name: getattr(series, f.name) for f in fields(series)})
     checks = _opposite(ways["down"]) if "down" in ways else {}
     return Extra(
         sections={
-            "groups": [_numbers(run, group, _share(run, group, found, acked)) for group in found],
+            "groups": [_numbers(run, group, found) for group in found],
             "queues": [_queue(run, way) for way in ways.values()],
             "changes": _changes(run, found, acked),
         },
@@ -101,38 +113,69 @@ def groups(files: RunFiles, run: Record) -> Extra:
     )
 
 
-def _group(run: CapturedRecord, ways: dict[str, Way], wanted: dict[str, Any]) -> _Group:
-    first, flows = int(wanted["first"]), int(wanted["flows"])
-    rows = [flow_row(run, flow, gained_bytes(run, flow)) for flow in range(first, first + flows)]
+def _group(
+    run: CapturedRecord,
+    ways: dict[str, Way],
+    wanted: dict[str, Any],
+    finished: Mapping[int, tuple[float, float]],
+) -> _Group:
+    first, count = int(wanted["first"]), int(wanted["flows"])
+    flows = range(first, first + count)
+    rows = [flow_row(run, flow, gained_bytes(run, flow)) for flow in flows]
     port = int(run.expect["source_port"]) + first
-    return _Group(wanted, ways[wanted["direction"]], rows, (port, port + flows))
+    done = [finished[flow] for flow in flows if flow in finished]
+    return _Group(
+        wanted,
+        ways[wanted["direction"]],
+        rows,
+        (port, port + count),
+        _active(run, wanted, done),
+        [end - start for start, end in done],
+    )
 
 
-def _active(run: CapturedRecord, group: _Group) -> tuple[float, float]:
-    """Give from when to when the group is active in the window, seconds after the epoch."""
-    start, end = ((at - run.epoch_ns) / 1e9 for at in run.window_ns)
-    stop = group.expect["stop_s"]
-    return max(start, float(group.expect["start_s"])), end if stop is None else min(end, stop)
+def _active(
+    run: CapturedRecord, wanted: dict[str, Any], done: Sequence[tuple[float, float]]
+) -> tuple[int, int]:
+    """Give from when to when a group is active, ns.
+
+    From the last start of its flows to their end: its ``stop``, when the last of them has sent its
+    ``volume``, or the end of the window. Throughput, share, Jain's index and ``fair_after_s`` are
+    of this time alone.  A group of no flows is never active.
+    """
+    if not wanted["flows"]:
+        return 0, 0
+    ends = [run.window_ns[1]]
+    if wanted["stop_s"] is not None:
+        ends.append(run.at_sender(wanted, wanted["stop_s"]))
+    if len(done) == wanted["flows"]:
+        ends.append(run.at_sender(wanted, max(end for _, end in done)))
+    return run.at_sender(wanted, wanted["last_start_s"]), min(ends)
 
 
-def _share(
-    run: CapturedRecord, group: _Group, found: Sequence[_Group], acked: NDArray[np.uint32]
-) -> float | None:
-    """Give the group's share of the bytes of its direction while it is active."""
-    start, stop = (round(at / BIN_S) for at in _active(run, group))
-    rows = {
-        other.name: acked[[row["flow"] for row in other.rows], start:stop].sum(dtype=np.int64)
-        for other in found
-        if other.way is group.way and other.rows
-    }
-    total = int(sum(rows.values()))
-    return int(rows.get(group.name, 0)) / total if total else None
+def _acknowledged(run: CapturedRecord, group: _Group, since: int, until: int) -> list[int]:
+    """Payload bytes of each flow acknowledged between two instants, by the capture."""
+    packets, found = run.captures["sender"].packets, []
+    for row in (int(run.row[one["flow"]]) for one in group.rows):
+        back = run.flows.split(row)[1] if row >= 0 else np.empty(0, np.int64)
+        came, acked = packets["time_ns"][back], run.recovery.acked[back]
+        first, last = (acknowledged_at(came, acked, at) for at in (since, until))
+        found.append(last - first)
+    return found
 
 
-def _numbers(run: CapturedRecord, group: _Group, share: float | None) -> dict[str, Any]:
+def _numbers(run: CapturedRecord, group: _Group, found: Sequence[_Group]) -> dict[str, Any]:
     """One group's numbers in the window; None where one is undefined."""
-    way, (start, stop) = group.way, _active(run, group)
-    gained = sum(row["goodput_bytes_per_s"] for row in group.rows) * run.seconds
+    way, (start, end) = group.way, run.window_ns
+    since, until = max(start, group.active_ns[0]), min(end, group.active_ns[1])
+    active = max(0, until - since) / 1e9
+    gained = {
+        other.name: _acknowledged(run, other, since, until)
+        for other in found
+        if other.way is way and active
+    }
+    shares = gained.get(group.name, [])
+    total = sum(map(sum, gained.values()))
     own = group.sent(way.entered)
     judged = own & run.judged(way.transit)
     transit = way.transit
@@ -141,12 +184,11 @@ def _numbers(run: CapturedRecord, group: _Group, share: float | None) -> dict[st
     marks = _ce(way.left, group.sent(way.left), run) - _ce(way.entered, own, run)
     back = run.captures["sender"].packets
     echoes = group.answers(back) & (back["flags"] & _ECE > 0) & (back["flags"] & 2 == 0)
-    shares = [row["goodput_bytes_per_s"] for row in group.rows]
     return {
         **{key: group.expect[key] for key in ("name", "direction", "flows")},
-        "active_s": max(0.0, stop - start),
-        "throughput_bytes_per_s": gained / (stop - start) if stop > start else None,
-        "share": share,
+        "active_s": active,
+        "throughput_bytes_per_s": sum(shares) / active if active else None,
+        "share": sum(shares) / total if total else None,
         "goodput_jain": or_none(jain_index, shares),
         "timeouts": sum(row["timeouts"] for row in group.rows),
         "retransmissions": sum(row["retransmissions"] for row in group.rows),
@@ -155,7 +197,18 @@ def _numbers(run: CapturedRecord, group: _Group, share: float | None) -> dict[st
         "ce_packets": marks,
         "ece_acks": int(np.sum(echoes & _within(run, back["time_ns"]))),
         "queueing_delay_s": _delays(way, judged),
+        **_completion(group),
     }
+
+
+def _completion(group: _Group) -> dict[str, Any]:
+    """Flows of the whole run that have sent their volume, and in what time; None without one."""
+    if group.expect["volume_bytes"] is None:
+        return {"finished": None, "completion_s": None}
+    took = np.array(group.took_s)
+    times = {f"p{at}": or_none(percentile, took, at) for at in (50, 95)}
+    longest = float(np.max(took)) if took.size else None
+    return {"finished": took.size, "completion_s": {**times, "max": longest}}
 
 
 def _within(run: CapturedRecord, time_ns: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -260,40 +313,61 @@ def _changes(
 ) -> list[dict[str, Any]]:
     """Groups that begin or end beside others, and the time until all that are active share fairly.
 
-    Flows of one direction are compared; groups that limit what they send are left out.
+    Flows of one direction are compared; groups that limit what they send are left out.  What joins
+    or leaves is the file's word and the same in all runs of a cell; a join is over with the last
+    start of the group's flows.
     """
-    found = [group for group in found if group.expect["greedy"]]
-    if not found:
-        return []
-    begin = min(float(group.expect["start_s"]) for group in found)
-    end = (run.window_ns[1] - run.epoch_ns) / 1e9
+    greedy = [group for group in found if group.expect["greedy"] and group.rows]
     changes = [
-        (float(at), word, group)
-        for group in found
-        for word, at in (("join", group.expect["start_s"]), ("leave", group.expect["stop_s"]))
-        if at is not None and begin < at < end and group.rows
+        (planned, word, at, group)
+        for group in greedy
+        for word, planned, at in _ends(run, group)
+        if _shared_by(greedy, group, word, planned) > 1
     ]
-    times = [*sorted({at for at, _, _ in changes}), end]
     result = []
-    for at, word, changed in sorted(changes, key=lambda change: change[0]):
-        until = next(later for later in times if later > at)
+    for _, word, at, changed in sorted(changes, key=lambda change: change[0]):
+        together = [group for group in greedy if group.way is changed.way]
+        later = [time for group in together for time in _instants(run, group) if time > at]
+        until = (min([*later, run.window_ns[1]]) - run.epoch_ns) / 1e9
         active = [
             row["flow"]
-            for group in found
+            for group in together
             for row in group.rows
-            if group.way is changed.way and _is_active(group, at)
+            if group.active_ns[0] <= at < group.active_ns[1]
         ]
-        wait = fair_from(acked[active], round(at / BIN_S), round(until / BIN_S))
+        time = (at - run.epoch_ns) / 1e9
+        first = ceil(round(time / BIN_S, 6))
+        wait = fair_from(acked[active], first, floor(round(until / BIN_S, 6)))
+        if wait is not None:
+            wait = round(wait + first * BIN_S - time, 9)
         result.append(
-            {"group": changed.name, "change": word, "time_s": at}
+            {"group": changed.name, "change": word, "time_s": time}
             | {"fair_after_s": wait if len(active) > 1 else None}
         )
     return result
 
 
-def _is_active(group: _Group, at: float) -> bool:
-    stop = group.expect["stop_s"]
-    return bool(group.expect["start_s"] <= at and (stop is None or at < stop))
+def _ends(run: CapturedRecord, group: _Group) -> Iterator[tuple[str, float, int]]:
+    """Yield a group's join and leave: the word, the planned time, s, and the instant, ns."""
+    yield "join", float(group.expect["start_s"]), group.active_ns[0]
+    if (stop := group.expect["stop_s"]) is not None and group.active_ns[1] < run.window_ns[1]:
+        yield "leave", float(stop), group.active_ns[1]
+
+
+def _shared_by(greedy: Sequence[_Group], group: _Group, word: str, at: float) -> int:
+    """Count the flows that share after a planned change; 0 for a join where there was none."""
+    joins, count = word == "join", 0
+    for other in greedy:
+        start, stop = other.expect["start_s"], other.expect["stop_s"]
+        there = start < at if joins else start <= at
+        if other is not group and other.way is group.way and there and (stop is None or at < stop):
+            count += len(other.rows)
+    return count + len(group.rows) * joins if count else 0
+
+
+def _instants(run: CapturedRecord, group: _Group) -> tuple[int, ...]:
+    """When what is active may change by a group: while its flows start, and when they end."""
+    return run.at_sender(group.expect, group.expect["first_start_s"]), *group.active_ns
 
 
 def _edges(run: CapturedRecord) -> NDArray[np.int64]:

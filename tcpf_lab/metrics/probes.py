@@ -52,10 +52,12 @@ class Sent:
 def probes(files: RunFiles, run: Record) -> Extra:
     """Give the section ``probes``, and write ``probes.npz``.
 
-    Each probe has numbers ``idle``, of what it sent before any group starts, and ``load``, of what
-    it sent in the measured window: packets or exchanges, loss in per cent, mean, percentiles and
-    maximum of the delay (``udp``: one way), round-trip time (``icmp``) or completion time
-    (``request``) in seconds, and jitter, the mean difference of consecutive delays (RFC 5481).
+    Each probe has numbers ``idle``, of what it sent before the earliest ``start`` of a group, and
+    ``load``, of what it sent in the measured window; of packets without the last second, and half
+    of the window at most, as they may still be under way: packets or exchanges, loss in per cent,
+    mean, percentiles and maximum of the delay (``udp``: one way), round-trip time (``icmp``) or
+    completion time (``request``) in seconds, and jitter, the mean difference of consecutive delays
+    (RFC 5481).
 
     Parameters
     ----------
@@ -200,7 +202,7 @@ def _described(run: Record, probe: Mapping[str, Any], sent: Sent) -> dict[str, A
     start, end = ((at - run.epoch_ns) / 1e9 for at in run.window_ns)
     idle, load = sent.time_s < begins, (sent.time_s >= start) & (sent.time_s < end)
     if probe["kind"] != "request":  # what is sent at the very end may still be under way
-        load &= sent.time_s < end - 1
+        load &= sent.time_s < end - min(1.0, (end - start) / 2)
     return {
         **{key: probe[key] for key in ("name", "kind", "direction")},
         "idle": _numbers(sent, idle) if np.any(idle) else None,

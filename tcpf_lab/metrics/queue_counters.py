@@ -101,8 +101,9 @@ def marks_match(
 ) -> CheckResult:
     """Over the whole run, as many packets left marked as the queue counts.
 
-    Packets that came marked do not count.  Background is in none of the captures, but is not
-    ECN-capable either.
+    Packets that came marked do not count.  There is no verdict where fewer left marked and each of
+    the queue's marks may be one that does not leave.  Background is in none of the captures, but is
+    not ECN-capable either.
 
     Parameters
     ----------
@@ -122,4 +123,6 @@ def marks_match(
     detail = f"captures {seen}, qdisc {counted}"
     if uncertain:
         detail += f", of which up to {uncertain} dropped later, counted twice or not ECN-capable"
+    if seen < counted == uncertain:
+        return None, f"{detail}: no evidence"
     return counted - uncertain <= seen <= counted, detail

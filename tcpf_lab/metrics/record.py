@@ -263,8 +263,17 @@ class Record:
         for group in self.expect.get("groups", ()):
             if group["first"] <= flow < group["first"] + group["flows"]:
                 stop = group["stop_s"]
-                return None if stop is None else self.epoch_ns + round(1e9 * stop)
+                return None if stop is None else self.at_sender(group, stop)
         return None
+
+    def at_sender(self, group: Mapping[str, Any], seconds: float) -> int:
+        """When the sender of a group does what is due so many seconds after the epoch.
+
+        It goes by its own clock, and by the epoch that it was started with.
+        """
+        sample = self.samples["start"][group["first"]] if self.samples else {}
+        due = {**sample, "time_ns": round(1e9 * seconds)}
+        return self.epoch_ns + int(self.clocks.sampled(due, str(group["sender"]))["time_ns"])
 
     def instant(self, flow: int, label: str) -> int:
         """When a flow's window starts or ends: when its TCP_INFO was read, if it was."""
@@ -374,6 +383,19 @@ def read_samples(files: RunFiles, flows: int, clocks: Clocks) -> dict[str, list[
             )
         found[label] = rows
     return found
+
+
+def read_finished(files: RunFiles) -> dict[int, tuple[float, float]]:
+    """Give when each flow that has sent its whole volume started and finished.
+
+    Seconds after the epoch, by the sender's clock.
+    """
+    return {
+        int(row["flow"]): (int(row["start_ns"]) / 1e9, int(row["time_ns"]) / 1e9)
+        for path in sorted(files.stats.glob("senders-*.jsonl"))
+        for row in _json_lines(path)
+        if row.get("event") == "finished"
+    }
 
 
 def _json_lines(path: Path) -> Iterator[dict[str, Any]]:

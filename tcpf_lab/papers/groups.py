@@ -15,6 +15,7 @@ from tcpf_lab.report.claims.page import (
     CellRuns,
     Drawing,
     GainBlock,
+    Numbers,
     Page,
     PaperRun,
     Point,
@@ -24,6 +25,7 @@ from tcpf_lab.report.claims.page import (
     cells_of,
 )
 from tcpf_lab.report.contents.subject import Member
+from tcpf_lab.report.harm import harms
 from tcpf_lab.report.style import DISTINCT
 from tcpf_lab.report.table import NOTHING
 
@@ -58,11 +60,16 @@ def groups(members: Sequence[Member], command: str) -> Page | None:  # noqa: ARG
 
 
 def _blocks(member: Member, name: str) -> Iterator[Block]:
-    for number, block in enumerate(blocks_of(cells_of(member.section), "flows"), 1):
+    cells = cells_of(member.section)
+    if (harm := _harm(cells, name)).rows:
+        yield harm
+    for number, block in enumerate(blocks_of(cells, "flows"), 1):
         if not any(cell.runs for cell in block.cells):
             continue
         own = str(number) if name == "groups" else f"{name}-{number}"
         yield _table("groups", own, block, _OF_GROUP, "Each group")
+        if (completions := _completions(block, own)).rows:
+            yield completions
         yield _table("queues", own, block, _OF_QUEUE, "All packets of each direction")
         if (probes := _probes(block, own)).rows:
             yield probes
@@ -70,6 +77,32 @@ def _blocks(member: Member, name: str) -> Iterator[Block]:
             yield changes
         yield from _distributions(block, own)
         yield from _over_time(block, own)
+
+
+def _harm(cells: Sequence[CellRuns], name: str) -> Table:
+    """Give what each group costs the others, of cells with the group and without it."""
+    seen = [
+        (cell.cell, {run.seed: run.found["groups"] for run in cell.runs if "groups" in run.found})
+        for cell in cells
+    ]
+    rows = [
+        (
+            *(found.cell.label, found.of, found.on),
+            *(Numbers(by_seed).printed(2) for by_seed in found.by_seed.values()),
+            str(len(found.by_seed["throughput_bytes_per_s"])),
+        )
+        for found in harms(seen)
+    ]
+    columns = ("throughput", "delay, p50", "delay, p95", "loss")
+    return Table(
+        "harm" if name == "groups" else f"harm-{name}",
+        ("cell", "harm of", "on", *columns, "pairs of runs"),
+        tuple(rows),
+        "Harm of a group on the others: of throughput (solo - shared) / solo, of delay and loss "
+        "(shared - solo) / shared; solo is the cell without the group, seed by seed. 0: none, 1: "
+        "all is lost, negative: a gain.",
+        left=3,
+    )
 
 
 def _table(
@@ -99,6 +132,26 @@ def _table(
     headings = ("case", section.removesuffix("s"), *(column[0] for column in columns), "runs")
     caption = f"{words}, {block.label}: means over seeds and half widths of 95 % intervals."
     return Table(f"{section}-{own}", headings, tuple(rows), caption, left=2)
+
+
+def _completions(block: GainBlock, own: str) -> Table:
+    """Give how many flows of each group with a volume have sent it, and in what time."""
+    rows = [
+        (
+            *(cell.case, group["name"], str(group["flows"])),
+            cell.number(f"groups.{place}.finished").printed(1),
+            *(
+                cell.number(f"groups.{place}.completion_s.{name}").printed(2)
+                for name in ("p50", "p95", "max")
+            ),
+        )
+        for cell in block.cells
+        for place, group in enumerate(cell.runs[0].found["groups"] if cell.runs else ())
+        if group["completion_s"] is not None
+    ]
+    headings = ("case", "group", "flows", "finished", "p50 (s)", "p95 (s)", "max (s)")
+    caption = f"Flows that have sent their volume, and completion times, {block.label}: whole run."
+    return Table(f"completion-{own}", headings, tuple(rows), caption, left=2)
 
 
 def _probes(block: GainBlock, own: str) -> Table:
@@ -135,10 +188,10 @@ def _changes(block: GainBlock, own: str) -> Table:
     rows = []
     for cell in block.cells:
         for place, change in enumerate(cell.runs[0].found["changes"] if cell.runs else ()):
-            wait = cell.number(f"changes.{place}.fair_after_s")
+            at, wait = (cell.number(f"changes.{place}.{key}") for key in ("time_s", "fair_after_s"))
             rows.append(
                 (
-                    *(cell.case, change["group"], change["change"], f"{change['time_s']:g}"),
+                    *(cell.case, change["group"], change["change"], at.printed(1)),
                     wait.printed(1) if wait else NOTHING,
                     f"{len(wait)}/{len(cell.runs)}",
                 )

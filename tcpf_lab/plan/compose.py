@@ -196,7 +196,7 @@ def compose(run: Run) -> Plan:
 def modules(run: Run, graph: Graph) -> Phase:
     """Return the phase that loads the project's own kernel modules where the case needs them."""
     marking = [node.name for node in graph.having("marker")]
-    narrow = [link.a for link in graph.bottlenecks]
+    narrow = [end for link in graph.bottlenecks for end in (link.a, link.b)[: 1 + link.both]]
     shared = [link.a for link in graph.links if link.ring]
     changing = [i.node for i in topology.interfaces(graph) if queues.changes_rate(graph, i)]
     steps = (

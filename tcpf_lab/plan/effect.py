@@ -5,8 +5,8 @@ Plans are composed and compared up to the first two that differ.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import islice, repeat
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, islice, repeat
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,10 @@ from tcpf_lab.base.errors import RequestError, SpecError
 from tcpf_lab.plan.compose import compose
 from tcpf_lab.plan.step import Drained
 from tcpf_lab.spec.axis import ANY, Axis, has, key_of, may_be_axis, meet, path_of
+from tcpf_lab.spec.explain import show_path
 from tcpf_lab.spec.load import apply_overrides, places
 from tcpf_lab.spec.model import Experiment, to_data
-from tcpf_lab.spec.queue import KINDS
+from tcpf_lab.spec.queue import KINDS, Queue
 from tcpf_lab.spec.sweep import Point, Run, at, points, touching
 from tcpf_lab.spec.words import KeyPath
 
@@ -116,8 +117,9 @@ def _pairs(experiment: Experiment, axis: Axis) -> Iterator[tuple[Any, Any]]:
     """Yield the steps at the first value and at each other value, for every case with the axis."""
     for case, own in touching(experiment).items():
         others = [one for one in own if one != axis]
-        for point in points(others) if axis in own else ():
-            done = (_done(experiment, case, (*point, (axis, value))) for value in axis.values)
+        every = points((*others, axis), experiment.traffic.groups) if axis in own else ()
+        for _, line in groupby(every, key=lambda point: point[:-1]):
+            done = (_done(experiment, case, point) for point in line)
             yield from zip(repeat(next(done)), done, strict=False)
 
 
@@ -136,7 +138,7 @@ def _may_act(before: Experiment, after: Experiment, path: KeyPath, others: Seque
     return any(
         _done(without, case, point) != _done(after, case, point)
         for case, axes in touching(after).items()
-        for point in islice(points(axes), 1)
+        for point in islice(points(axes, after.traffic.groups), 1)
     )
 
 
@@ -149,40 +151,94 @@ def _done(experiment: Experiment, case: str, point: Point) -> Any:
 
 
 def refuse_ecn_without_marks(experiments: Sequence[Experiment], source: Path) -> None:
-    """Refuse a file that requests ECN and has no queue that marks, in any case of any experiment.
+    """Refuse an experiment that requests ECN where no queue marks.
 
-    Where an axis varies queues, any of its values may mark.
+    Each cell of the matrix is judged by its own queue and senders. One that requests ECN over a
+    queue that cannot mark is what others are compared with, so another cell has to mark.
 
     Raises
     ------
     RequestError
-        If ``tcp.ecn`` or that of a group is ``classic``, or an axis makes it so, without effect.
+        If ``tcp.ecn`` or that of a group is ``classic`` in some cells, and marks are in none of
+        them.
     """
-    requesting = next((path for one in experiments if (path := _requesting_ecn(one))), None)
-    if requesting is None or any(_may_mark(one) for one in experiments):
-        return
-    with_ecn = [kind for kind, model in KINDS.items() if "ecn" in model.model_fields]
-    place = places(source)(requesting) if source.is_file() else str(source)
-    raise RequestError(
-        "classic has no effect: no case has a queue that marks",
-        where=f"{place}: {key_of(requesting)}",
-        hint=f"add ecn: true to a queue of kind {', '.join(with_ecn)}, or use one that marks by "
-        "default: fq_codel, cake, sfb",
-    )
+    for experiment in experiments:
+        for path in _requesting_ecn(experiment):
+            cells = [cell for cell in _cells(experiment) if _requests(cell, path)]
+            if not cells or any(_queue(cell).may_mark for cell in cells):
+                continue
+            place = places(source)(path) if source.is_file() else str(source)
+            with_ecn = [kind for kind, model in KINDS.items() if "ecn" in model.model_fields]
+            raise RequestError(
+                "classic has no effect: no cell with it has a queue that marks",
+                where=f"{place}: {key_of(path)}",
+                hint=f"add ecn: true to a queue of kind {', '.join(with_ecn)}, or use one that "
+                "marks by default: fq_codel, cake, sfb",
+            )
 
 
-def _requesting_ecn(experiment: Experiment) -> KeyPath | None:
-    """Give the key that requests ECN, if one does."""
+def refuse_marks_without_ecn(runs: Iterable[Run], source: Path) -> None:
+    """Refuse a run whose queue is configured to mark where no sender requests ECN.
+
+    Raises
+    ------
+    RequestError
+        If there is such a run: it would be invalid (``ecn_in_use``).
+    """
+    for run in runs:
+        if run.case.queue.marks and not any(map(_is_capable, _settings(run.experiment))):
+            path = ("cases", run.case_name, "queue")
+            place = places(source)(path) if source.is_file() else str(source)
+            raise RequestError(
+                f"is configured to mark, but no sender of {run.id} requests ECN",
+                where=f"{place}: {show_path(path)}",
+                hint="set tcp.ecn or ecn of a group to classic, or do not run this cell",
+            )
+
+
+def _settings(experiment: Experiment) -> Iterator[dict[str, str]]:
+    """Yield the sysctls of each kind of sender."""
+    groups = experiment.traffic.groups
+    if groups is None:
+        yield experiment.tcp.sysctls()
+    for group in (groups or {}).values():
+        if group.flows:
+            yield group.settings(experiment.tcp)
+
+
+def _is_capable(sysctls: dict[str, str]) -> bool:
+    """Whether connections request ECN: by the sysctl, or by DCTCP, which does so always."""
+    own = sysctls.get("net.ipv4.tcp_congestion_control")
+    return sysctls.get("net.ipv4.tcp_ecn") == "1" or own == "dctcp"
+
+
+def _requesting_ecn(experiment: Experiment) -> Iterator[KeyPath]:
+    """Yield the keys that request ECN, in the file or by an axis."""
     given = {"tcp.ecn": experiment.tcp.ecn}
     groups = experiment.traffic.groups or {}
     given |= {f"traffic.groups.{name}.ecn": group.ecn for name, group in groups.items()}
-    requested: dict[str, set[object]] = {key: {value} for key, value in given.items()}
-    requested |= {a.key: set(a.values) for a in experiment.matrix.axes if a.key in given}
-    found = (key for key, values in requested.items() if "classic" in values)
-    return next(map(path_of, found), None)
+    axes = {axis.key: axis.values for axis in experiment.matrix.axes}
+    for key, value in given.items():
+        if "classic" in axes.get(key, (value,)):
+            yield path_of(key)
 
 
-def _may_mark(experiment: Experiment) -> bool:
-    if any(axis.written.startswith(("queue", "cases")) for axis in experiment.matrix.axes):
-        return True
-    return any(experiment.cases[name].queue.may_mark for name in experiment.selected_cases)
+def _cells(experiment: Experiment) -> Iterator[Experiment]:
+    """Yield the experiment of each case at each point of its axes."""
+    for case, axes in touching(experiment).items():
+        yield from (at(experiment, case, one)[0] for one in points(axes, experiment.traffic.groups))
+
+
+def _requests(cell: Experiment, path: KeyPath) -> bool:
+    """Whether flows of a cell request ECN by this key."""
+    groups = cell.traffic.groups
+    if path == ("tcp", "ecn"):
+        using = groups is None or any(one.flows and one.ecn is None for one in groups.values())
+        return cell.tcp.ecn == "classic" and using
+    own = (groups or {})[str(path[2])]
+    return own.ecn == "classic" and own.flows > 0
+
+
+def _queue(cell: Experiment) -> Queue:
+    (case,) = cell.cases.values()
+    return case.queue

@@ -49,7 +49,8 @@ def count(run: Run) -> int:
 def start_times(run: Run) -> tuple[float, ...]:
     """Return each flow's start, seconds after the epoch: uniform over the spread, from the seed.
 
-    The flows of the matrix come first, so that theirs do not depend on cross traffic.
+    The flows of the matrix come first, so that theirs do not depend on cross traffic; groups are in
+    the file's order, each with its own spread.
 
     Rounded to microseconds so that every printed form of the plan carries the exact value.
     """
@@ -123,7 +124,7 @@ class Pair:
 def pairs(run: Run) -> tuple[Pair, ...]:
     """Share the matrix's flows out to its pairs of hosts, as evenly as can be; then cross traffic.
 
-    A pair without a flow is left out.
+    With groups each has the pair of its own. A pair without a flow is left out.
     """
     graph = run.experiment.graph
     groups = run.experiment.traffic.groups
@@ -303,9 +304,15 @@ def expect_users(run: Run) -> dict[str, Any]:
 
 
 def expect_groups(run: Run) -> dict[str, Any]:
-    """Return the groups for the analysis: their hosts, flows and times; empty without groups."""
+    """Return the groups for the analysis: their hosts, flows and times; empty without groups.
+
+    ``start_s`` is the earliest start that a flow may have; the first and the last start are those
+    drawn, None for a group of no flows.
+    """
     groups, first, found = run.experiment.traffic.groups, 0, []
+    starts = start_times(run)
     for name, group in (groups or {}).items():
+        own = starts[first : first + group.flows]
         found.append(
             {
                 "name": name,
@@ -315,7 +322,10 @@ def expect_groups(run: Run) -> dict[str, Any]:
                 "first": first,
                 "flows": group.flows,
                 "start_s": group.start,
+                "first_start_s": min(own, default=None),
+                "last_start_s": max(own, default=None),
                 "stop_s": group.stop,
+                "volume_bytes": group.volume,
                 "greedy": group.greedy,
             }
         )

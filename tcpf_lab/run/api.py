@@ -126,6 +126,11 @@ class Results:
         return self._table("probes")
 
     @property
+    def harm(self) -> pd.DataFrame:
+        """A row per cell, group that harms, group that is harmed, and metric: empty for most."""
+        return self._table("harm")
+
+    @property
     def left_out(self) -> pd.DataFrame:
         """A row per run with a remark: missing, stale, invalid or unreadable, and why."""
         return self._table("left_out")

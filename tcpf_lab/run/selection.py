@@ -13,7 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tcpf_lab.base.errors import RequestError
-from tcpf_lab.plan.effect import refuse_ecn_without_marks, refuse_idle_axes, refuse_idle_settings
+from tcpf_lab.plan.effect import (
+    refuse_ecn_without_marks,
+    refuse_idle_axes,
+    refuse_idle_settings,
+    refuse_marks_without_ecn,
+)
 from tcpf_lab.results.command import RESULTS, TESTBED, command, options
 from tcpf_lab.results.layout import ExperimentFiles
 from tcpf_lab.spec.axis import may_be_axis, path_of
@@ -181,6 +186,7 @@ def choose(request: RunRequest) -> Choice:
         Part(level, runs, ExperimentFiles(request.results, level.experiment.name, directory))
         for level, runs in _expanded(chosen, wanted, request.seeds)
     )
+    refuse_marks_without_ecn((run for part in parts for run in part.runs), source)
     named = read if collection else parts[0].experiment
     question = named.question or ""
     return Choice(source, named.name, named.title, collection, parts, request, directory, question)
@@ -217,9 +223,9 @@ def _expanded(
     every = list(levels)
     narrowed = narrow_each([level.experiment for level in every], wanted, seeds)
     found = [
-        (level, expand(experiment))
+        (level, runs)
         for level, experiment in zip(every, narrowed, strict=True)
-        if experiment is not None
+        if experiment is not None and (runs := expand(experiment))
     ]
     if not found:
         words = " ".join(f"--only {key}={value}" for key, value in wanted.items())

@@ -20,7 +20,7 @@ SYSCTL = r"^net\.(core|ipv4|ipv6)\.[a-z0-9_.]{1,60}$"
 MOST_FLOWS = 1000
 #: Largest chunk, bytes: a program writes it at once.
 MOST_WRITTEN = 1_000_000_000
-#: Period of the chunks that a `rate` is made of, seconds.
+#: Period of the chunks that a `rate` is made of, about, seconds.
 RATE_PERIOD = 0.01
 #: Shortest period of chunks: a system call each.
 _SHORTEST = 0.001
@@ -57,8 +57,8 @@ class Group(SpecModel):
     pacing: Rate | None = None
     """Maximum pacing rate of each flow (`SO_MAX_PACING_RATE`). Default: no limit."""
     rate: Rate | None = None
-    """Rate of payload at which the application of each flow writes, every 10 ms. Default: as fast
-    as it can."""
+    """Rate of payload at which the application of each flow writes whole bytes, every 10 ms or
+    nearly so. Default: as fast as it can."""
     chunk: Size | None = None
     """Payload that the application of each flow writes every `every`. Default: as much as it
     can."""
@@ -108,7 +108,8 @@ class Group(SpecModel):
     def written(self) -> tuple[int, float] | None:
         """Bytes that the application writes at a time, and the period, s; None: no limit."""
         if self.rate is not None:
-            return max(1, round(self.rate * RATE_PERIOD / 8)), RATE_PERIOD
+            chunk = max(1, round(self.rate * RATE_PERIOD / 8))
+            return chunk, round(8 * chunk / self.rate, 9)
         if self.chunk is not None and self.every is not None:
             return self.chunk, self.every
         return None

@@ -214,7 +214,7 @@ class Experiment(SpecModel):
                     yield place, f"must change {times}, not at {format_duration(late[0])}"
 
     def _flow_problems(self) -> Iterator[tuple[KeyPath, str]]:
-        """Yield numbers of flows that are missing, or given twice; groups without hosts."""
+        """Yield numbers of flows that are missing, or given twice; groups that lack their path."""
         total, given = self.traffic.flows, self.matrix.flows
         if total is None and not given:
             written = "flows" in self.matrix.model_fields_set
@@ -223,8 +223,17 @@ class Experiment(SpecModel):
         if total is not None and given not in ((), (total,)):
             sentence = "has no effect: each of traffic.groups has its own flows"
             yield ("matrix", "flows"), f"{sentence}; remove it"
-        if total is not None and self.topology.chain is None:
+        chain = self.topology.chain
+        if total is not None and chain is None:
             yield ("traffic", "groups"), "needs topology chain, as groups have hosts of their own"
+        groups = self.traffic.groups or {}
+        down = next((name for name, one in groups.items() if one.direction == "down"), None)
+        if chain is None or down is None:
+            return
+        for key, at in (("reverse", "impairs"), ("ack_queue", "limits")):
+            if getattr(chain, key) is not None:
+                sentence = f"{at} the queue under test of group {down} (direction: down)"
+                yield ("topology", "chain", key), f"{sentence}; remove it, or the direction"
 
 
 def to_data(experiment: Experiment) -> dict[str, Any]:

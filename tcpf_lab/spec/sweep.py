@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -241,10 +241,21 @@ def _cases(experiment: Experiment) -> dict[str, Any]:
     return cases
 
 
-def points(axes: Sequence[Axis]) -> Iterator[Point]:
-    """Yield every combination of the axes' values, the last axis fastest; one without axes."""
+def points(axes: Sequence[Axis], groups: Collection[str] | None = None) -> Iterator[Point]:
+    """Yield every combination of the axes' values, the last axis fastest; one without axes.
+
+    Without those in which axes give each of several groups no flows: nothing would send.
+    """
     for values in product(*(axis.values for axis in axes)):
-        yield tuple(zip(axes, values, strict=True))
+        point = tuple(zip(axes, values, strict=True))
+        if not _is_silent(point, groups or ()):
+            yield point
+
+
+def _is_silent(point: Point, groups: Collection[str]) -> bool:
+    none = {axis.path for axis, value in point if value == 0}
+    absent = [("traffic", "groups", name, "flows") in none for name in groups]
+    return len(absent) > 1 and all(absent)
 
 
 def at(experiment: Experiment, case: str, point: Point) -> tuple[Experiment, Values]:
@@ -361,8 +372,8 @@ def expand(
 ) -> tuple[Run, ...]:
     """Give the runs of an experiment: cases in order, in each points of its axes, flows, seeds.
 
-    A case is run at the combinations of those axes that it has; one without any is run once, as if
-    the matrix had none.
+    A case is run at the combinations of those axes that it has, save those in which no group has
+    flows; one without any is run once, as if the matrix had none.
 
     Parameters
     ----------
@@ -384,7 +395,8 @@ def expand(
     return tuple(
         _run(changed, case, values, flows, seed)
         for case, axes in touching(narrowed).items()
-        for changed, values in (at(narrowed, case, point) for point in points(axes))
+        for point in points(axes, narrowed.traffic.groups)
+        for changed, values in [at(narrowed, case, point)]
         for flows in changed.flows
         for seed in matrix.seed
     )
@@ -515,7 +527,7 @@ def _point_problems(
     reported: dict[KeyPath, set[tuple[KeyPath, str]]] = {}
     for case, own in axes.items():
         same: Names = {}
-        for point in points(own) if own else ():
+        for point in points(own, experiment.traffic.groups) if own else ():
             known_of = (reported.get(("matrix", axis.written), ()) for axis in own)
             if all(len(known) == _MOST_FAULTS for known in known_of):
                 break

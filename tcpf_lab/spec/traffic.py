@@ -10,6 +10,7 @@ from pydantic import Field
 from tcpf_lab.base.units import Duration, Size, format_duration, format_size
 from tcpf_lab.spec.background import refuse_other_names
 from tcpf_lab.spec.group import Group, GroupName, Hosts
+from tcpf_lab.spec.matrix import MOST_SENDING
 from tcpf_lab.spec.probe import AnyProbe, ProbeName
 from tcpf_lab.spec.words import KeyPath, SpecModel
 
@@ -22,6 +23,8 @@ LARGEST_BUFFER = 1_000_000_000
 #: What a shape may be: at 1 and below there is no mean, and just above it no file has a byte.
 LEAST_SHAPE = 1.001
 _LARGEST_SHAPE = 100
+#: Groups and probes of a file: two namespaces and two links each, and 256 links have addresses.
+MOST_PAIRS = 100
 
 
 class Users(SpecModel):
@@ -72,8 +75,8 @@ class Traffic(SpecModel):
     """
 
     generator: Generator | None = None
-    """`native`, fast in virtual time, or `iperf3`. Default: `native` on testbed `uml`, else
-    `iperf3`."""
+    """`native`, fast in virtual time, or `iperf3`. Default: `native` on testbed `uml` and with
+    `groups`, else `iperf3`."""
     start_spread: Duration = 2.0
     """Flows start at times drawn uniformly from 0 to this; at most `warmup`."""
     warmup: Duration = 10.0
@@ -87,15 +90,15 @@ class Traffic(SpecModel):
     metrics then come from `TCP_INFO` and queue counters, and those that need packets are missing.
     Default: true."""
     tcp_info: Duration | None = None
-    """Interval at which `TCP_INFO` of every flow is sampled, at least 1 ms, with generator `native`
-    only: congestion window, RTT and rates over time. Default: at the ends of the measured time
-    alone."""
+    """Interval at which `TCP_INFO` of every flow is sampled, from 1 ms to `duration`, with
+    generator `native` only: congestion window, RTT and rates over time. Default: at the ends of the
+    measured time alone."""
     groups: dict[GroupName, Group] | None = Field(
         default=None, min_length=1, json_schema_extra=refuse_other_names
     )
     """Groups of flows by name, in place of the matrix's `flows`: a lower-case letter, then up to
     seven lower-case letters or digits. Each has a sender and a receiver of its own; needs topology
-    `chain`. Default: one kind of flows."""
+    `chain` and generator `native`. Default: one kind of flows."""
     probes: dict[ProbeName, AnyProbe] | None = Field(
         default=None, min_length=1, json_schema_extra=refuse_other_names
     )
@@ -113,7 +116,7 @@ class Traffic(SpecModel):
     @property
     def native_only(self) -> bool:
         """Whether a key needs the native generator."""
-        return not self.captured or self.tcp_info is not None
+        return not self.captured or self.tcp_info is not None or self.groups is not None
 
     @property
     def hosts(self) -> tuple[Hosts, ...]:
@@ -157,6 +160,10 @@ class Traffic(SpecModel):
             return
         if self.tcp_info < 0.001:
             yield ("tcp_info",), f"must be at least 1 ms, not {format_duration(self.tcp_info)}"
+        if self.tcp_info > max(self.duration, 0.001):
+            bound = f"duration ({format_duration(self.duration)})"
+            sentence = f"must be at most {bound}, not {format_duration(self.tcp_info)}"
+            yield ("tcp_info",), sentence
         if self.generator == "iperf3":
             yield ("tcp_info",), "iperf3 does not read TCP_INFO: use generator: native"
         if self.users is not None:
@@ -178,10 +185,16 @@ class Traffic(SpecModel):
         """Yield groups that could not send, and what excludes groups."""
         if groups and self.users is not None:
             yield ("users",), "cannot be combined with groups; remove one of them"
+        if groups and self.generator == "iperf3":
+            yield ("generator",), "iperf3 has no groups: use generator: native"
         if groups and not self.captured:
             yield ("captures",), "groups need captures: remove captures: false"
         if groups and not self.flows:
             yield ("groups",), "have no flows: set flows of one group to 1 or more"
+        if (flows := self.flows or 0) > MOST_SENDING:
+            yield ("groups",), f"have {flows} flows; at most {MOST_SENDING}"
+        if (hosts := len(self.hosts)) > MOST_PAIRS:
+            yield ("groups",), f"are {hosts} with the probes; at most {MOST_PAIRS}"
         yield from self._probe_problems(groups)
         end = format_duration(self.end)
         for name, group in groups.items():

@@ -62,10 +62,13 @@ def test_counters_are_given_by_common_names_and_by_the_kernels(tmp_path: Path) -
         (3, 0, {"marked": 2, "pdrop": 9}, False),
         (3, 0, {"marked": 4, "twice": 1, "other": 0}, False),
         (3, 0, {"marked": 4, "twice": 1, "other": 2}, True),
+        (0, 0, {"marked": 2, "pdrop": 9}, None),
+        (1, 0, {"marked": 2, "pdrop": 2}, None),
+        (2, 0, {"marked": 2, "pdrop": 2}, True),
     ],
 )
 def test_marks_in_the_captures_are_those_that_the_queue_counts(
-    tmp_path: Path, seen: int, came: int, shown: dict[str, int], ok: bool
+    tmp_path: Path, seen: int, came: int, shown: dict[str, int], ok: bool | None
 ) -> None:
     counters = {"marks": ["marked"], "uncertain": [["pdrop"], ["twice", "other"]]}
     run = counted(tmp_path, counters, **shown)

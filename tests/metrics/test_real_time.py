@@ -12,7 +12,7 @@ import pytest
 from run_builder import EPOCH, MS, build_run, make_iperf3, samples
 
 from tcpf_lab.base.errors import TraceError
-from tcpf_lab.metrics.record import Clock
+from tcpf_lab.metrics.record import Clock, read_record
 from tcpf_lab.metrics.summary import analyse
 from tcpf_lab.results.layout import RunFiles
 
@@ -76,6 +76,14 @@ def make_real(run: RunFiles) -> RunFiles:
 @pytest.fixture
 def run(tmp_path: Path) -> RunFiles:
     return make_real(build_run(tmp_path / "run", stamp))
+
+
+def test_a_group_stops_by_the_clock_of_its_sender(run: RunFiles) -> None:
+    manifest = json.loads(run.manifest.read_text())
+    manifest["expect"]["groups"] = [{"first": 0, "flows": 1, "sender": "S", "stop_s": 1.5}]
+    run.manifest.write_text(json.dumps(manifest))
+    after = (1_500_000_000 + 3000) / (1 + 40e-6)
+    assert read_record(run).stop_ns(0) == pytest.approx(EPOCH + after, abs=2)
 
 
 def checks(run: RunFiles) -> dict[str, tuple[Any, str]]:

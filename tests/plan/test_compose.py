@@ -83,6 +83,25 @@ def test_plan_of_groups_in_both_directions_is_the_reviewed_one(golden, tmp_path)
     golden("groups", str(compose(run)))
 
 
+def groups_with(tmp_path, *settings):
+    path = tmp_path / "groups.yaml"
+    path.write_text(GROUPS)
+    return apply_overrides(load(path), settings)
+
+
+def test_groups_are_made_by_the_native_generator_on_every_testbed(tmp_path):
+    assert groups_with(tmp_path).on("iperf3").traffic.generator == "native"
+
+
+def test_both_queues_under_test_get_the_module_of_their_kind(tmp_path):
+    queue = load(shipped.directory("experiments") / "smoke.yaml").cases["TB+RIO"].queue
+    rio = f"cases.FQ-CoDel.queue={queue.model_dump_json(exclude_none=True, by_alias=True)}"
+    quiet = ["traffic.groups.ecn.ecn=off"]
+    (run,) = expand(groups_with(tmp_path, rio, *quiet))
+    loads = [step for step in compose(run).steps if isinstance(step, LoadModule)]
+    assert [step.node for step in loads if step.name == queue.modules[-1]] == ["R1", "R2"]
+
+
 def test_flows_of_groups_are_an_axis(tmp_path):
     path = tmp_path / "groups.yaml"
     axis = "matrix: {seed: 1, traffic.groups.late.flows: [0, 3]}"
@@ -94,6 +113,16 @@ def test_flows_of_groups_are_an_axis(tmp_path):
     assert beside[2:5] == (3.0, 3.0, 3.0)
     assert [len(pairs(run)) for run in runs] == [2, 3]
     assert expand(load_text(tmp_path, runs[1]))[0].flows == 7
+
+
+def test_cells_without_any_flow_are_left_out(tmp_path):
+    names = ("ecn", "late", "down")
+    axes = [f"matrix.traffic.groups.{name}.flows=[0, 1]" for name in names]
+    experiment = groups_with(tmp_path, *axes)
+    assert [run.flows for run in expand(experiment)] == [1, 1, 2, 1, 2, 2, 3]
+    effect.refuse_idle_axes([experiment], axes, tmp_path / "groups.yaml")
+    nothing = {f"traffic.groups.{name}.flows": "0" for name in names}
+    assert expand(experiment, nothing) == ()
 
 
 def load_text(directory, run):

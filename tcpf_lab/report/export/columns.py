@@ -93,8 +93,8 @@ LAYOUTS = _read()
 #: The tables that are exported, and those of them that only runs with groups have.
 TABLES = tuple(
     LAYOUTS[name]
-    for name in ("runs", "cells", "flows", "dscp", "checks", "groups", "probes", "left_out")
+    for name in ("runs", "cells", "flows", "dscp", "checks", "groups", "probes", "harm", "left_out")
 )
-OF_GROUPS = ("groups", "probes")
+OF_GROUPS = ("groups", "probes", "harm")
 #: Columns that identify the run of a row.
 KEY = LAYOUTS["runs"].columns[: LAYOUTS["runs"].names.index("run") + 1]

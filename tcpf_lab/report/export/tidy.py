@@ -9,12 +9,15 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from tcpf_lab.base.units import UnitError, parse_duration, parse_rate, parse_size
+from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.export.columns import LAYOUTS, OF_GROUPS, TABLES, Column, Kind, Layout
+from tcpf_lab.report.harm import harms
 from tcpf_lab.report.section import Cell, CellResult, Document, Section, read_manifest, read_metrics
 from tcpf_lab.report.style import METRICS
 from tcpf_lab.results.layout import ExperimentFiles, RunFiles
@@ -152,6 +155,7 @@ def tables(sections: Sequence[Section]) -> Tables:
         If a manifest is missing or damaged.
     """
     rows: dict[str, list[Row]] = {table.name: [] for table in TABLES}
+    groups: dict[Path, tuple[int, Sequence[Mapping[str, Any]]]] = {}
     for run in used_runs(sections):
         manifest, metrics = _records(run.files)
         key = run.key(manifest)
@@ -161,6 +165,9 @@ def tables(sections: Sequence[Section]) -> Tables:
         rows["checks"] += ({**key, **row} for row in check_rows(metrics))
         rows["groups"] += ({**key, **row} for row in group_rows(metrics))
         rows["probes"] += ({**key, **row} for row in probe_rows(metrics))
+        if "groups" in metrics:
+            groups[run.files.root] = int(manifest["seed"]), metrics["groups"]
+    rows["harm"] += _harm_rows(sections, groups)
     rows["cells"] += _cell_rows(sections)
     rows["left_out"] += _left_out_rows(sections)
     axes = axis_columns(sections)
@@ -260,12 +267,13 @@ def group_rows(metrics: Mapping[str, Any]) -> Iterator[Row]:
     """Yield the groups of a run's ``metrics.json``."""
     for group in metrics.get("groups", ()):
         own = set(LAYOUTS["groups"].names) - {"flows"}  # which is the run's
-        delays = group["queueing_delay_s"].items()
+        delays, times = group["queueing_delay_s"].items(), group["completion_s"] or {}
         yield {
             **{name: value for name, value in group.items() if name in own},
             "group": group["name"],
             "group_flows": group["flows"],
             **{f"queueing_delay_{name}_s": value for name, value in delays},
+            **{f"completion_{name}_s": value for name, value in times.items()},
         }
 
 
@@ -276,6 +284,29 @@ def probe_rows(metrics: Mapping[str, Any]) -> Iterator[Row]:
             if probe[phase] is not None:
                 own = {name: probe[name] for name in ("kind", "direction")}
                 yield {"probe": probe["name"], "phase": phase, **own, **probe[phase]}
+
+
+def _harm_rows(
+    sections: Iterable[Section], groups: Mapping[Path, tuple[int, Sequence[Mapping[str, Any]]]]
+) -> Iterator[Row]:
+    """Yield the harm of groups on each other, of the groups of each run by its directory."""
+    for section in sections:
+        cells = []
+        for result in section.results:
+            roots = (section.source.files.run(run).root for run in result.used_runs)
+            cells.append((result.cell, dict(groups[root] for root in roots if root in groups)))
+        for found in harms(cells):
+            for measure, by_seed in found.by_seed.items():
+                mean, half = mean_ci(list(by_seed.values())) if by_seed else (None, None)
+                yield {
+                    **_cell_key(section, found.cell),
+                    "harm_of": found.of,
+                    "harm_on": found.on,
+                    "metric": measure,
+                    "mean": mean,
+                    "ci95": half,
+                    "used": len(by_seed),
+                }
 
 
 def _cell_rows(sections: Iterable[Section]) -> Iterator[Row]:

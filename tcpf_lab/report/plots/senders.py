@@ -100,7 +100,7 @@ def _labels(run: DrawnRun, wanted: tuple[int, ...]) -> Mapping[int, str]:
 
 def _frame(every: Sequence[Axes], run: DrawnRun, samples: Samples, wanted: Wanted) -> list[Entry]:
     warm, end = map(float, run.found["window_s"])
-    bounds = wanted.time_s or (0.0, max(end, float(np.max(samples["time_ns"])) / 1e9))
+    bounds = wanted.time_s or (0.0, max(end, float(np.max(samples["time_ns"], initial=0)) / 1e9))
     entries: list[Entry] = []
     for axes in every:
         label = "Time after the start of the run (s)" if axes is every[-1] else ""
