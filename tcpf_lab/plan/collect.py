@@ -20,6 +20,11 @@ SNAPLEN = 14 + 20 + 60
 RING_TIMEOUT_S = 1.5
 
 
+def snaplen(graph: Graph) -> int:
+    """Return how many bytes of a packet captures hold: with IPv6 the longer header too."""
+    return SNAPLEN + (HEADERS[6] - HEADERS[4] if graph.has_ipv6 else 0)
+
+
 @dataclass(frozen=True)
 class Point:
     """One capture: a file name and the interface and direction it is taken at."""
@@ -90,7 +95,6 @@ def start(graph: Graph, *, every_packet: bool = False) -> Phase:
     captured alone, unless ``every_packet`` is wanted.
     """
     steps: list[Step] = []
-    length = SNAPLEN + graph.has_ipv6 * (HEADERS[6] - HEADERS[4])
     every = "ip or ip6" if graph.has_ipv6 else "ip"
     for point in points(graph).values():
         device = point.device
@@ -100,7 +104,7 @@ def start(graph: Graph, *, every_packet: bool = False) -> Phase:
         log = f"log/tcpdump-{point.name}.log"
         tcpdump = (
             *("stdbuf", "-o", "256K", "tcpdump", "-i", device, "-Q", point.direction),
-            *("-s", str(length), "--time-stamp-precision=nano", "-Z", "root", "-w", "-"),
+            *("-s", str(snaplen(graph)), "--time-stamp-precision=nano", "-Z", "root", "-w", "-"),
             every if every_packet else "tcp",
         )
         output = f"pcap/{point.name}.pcap"

@@ -135,6 +135,7 @@ class Plan:
     programs: tuple[str, ...]  #: programs of the system that the traffic needs
     slowness: float = 2.0  #: real seconds that a virtual second may take, for a watchdog
     memory_mb: int = 0  #: what a guest needs beyond the memory that it usually has
+    snaplen: int = collect.SNAPLEN  #: bytes of a packet that captures hold
 
     @property
     def virtual_seconds(self) -> float:
@@ -197,6 +198,7 @@ def compose(run: Run) -> Plan:
         (*made.programs, *probes.needed(run)),
         made.slowness,
         made.memory_mb,
+        collect.snaplen(graph),
     )
 
 
