@@ -275,7 +275,9 @@ def ends(form: dict[str, Any]) -> tuple[Any, Any, Any] | None:
         if form.get("pattern") == quantity.pattern:
             return quantity.smallest, quantity.largest, GRAINS[quantity]
     kind = form.get("type")
-    return (form["minimum"], form["maximum"], GRAINS[kind]) if kind in GRAINS else None
+    if kind not in GRAINS or "enum" in form:
+        return None
+    return form["minimum"], form["maximum"], GRAINS[kind]
 
 
 def bounds() -> Iterator[Bound]:

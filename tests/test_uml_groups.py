@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tcpf_lab.metrics.counters import interfaces
 from tcpf_lab.metrics.groups import QUANTILES, fair_from, read_groups
 from tcpf_lab.metrics.probes import read_probes
+from tcpf_lab.metrics.record import root_drops
 from tcpf_lab.metrics.tcp_info import read_tcp_info
 from tcpf_lab.plan.traffic import start_times
 from tcpf_lab.report.frames.run import Run
@@ -25,13 +27,13 @@ traffic:
   duration: 4 s
   start_spread: 500 ms
   groups:
-    ecn: {flows: 2, congestion: cubic, ecn: classic}
+    ecn: {flows: 2, congestion: cubic, ecn: classic, ip: 6}
     late: {congestion: reno, ecn: "off", start: 3 s, start_spread: 0 s, rtt: 10 ms}
     down: {flows: 2, congestion: bbr, direction: down}
   probes:
-    ping: {kind: icmp, interval: 50 ms}
+    ping: {kind: icmp, interval: 50 ms, ip: 6}
     call: {kind: udp, interval: 20 ms, direction: down}
-    page: {kind: request, response: 20 kB, think: 100 ms}
+    page: {kind: request, response: 20 kB, think: 100 ms, ip: 6}
 cases: {FQ-CoDel: {queue: {kind: fq_codel}}}
 matrix: {seed: 1}
 """
@@ -65,6 +67,16 @@ def test_groups_of_both_directions_are_told_apart_and_agree_with_the_kernel(file
     (join,) = found["changes"]
     assert (join["group"], join["change"], join["time_s"]) == ("late", "join", 3)
     assert join["fair_after_s"] is not None
+
+
+@pytest.mark.uml
+@pytest.mark.full
+def test_routers_send_what_they_receive_and_nothing_else(files):
+    drops = {"R1": root_drops(files, "R1-R2"), "R2": root_drops(files, "R2-R1")}
+    for router in ("R0", "R1", "R2", "R3"):
+        found = interfaces(files, f"dev-{router}.txt").values()
+        came, left = (sum(each[f"{way}_packets"] for each in found) for way in ("rx", "tx"))
+        assert came - left == drops.get(router, 0), "discovery, or a report of multicast groups"
 
 
 @pytest.mark.uml
@@ -124,9 +136,9 @@ traffic:
     none: {flows: 0, start: 2 s}
     back: {start: 2 s, direction: down}
     video: {chunk: 10 kB, every: 500 ms}
-    web: {rate: 100 kbit, sysctls: {net.ipv4.tcp_notsent_lowat: 16384}}
+    web: {ip: 6, rate: 100 kbit, sysctls: {net.ipv4.tcp_notsent_lowat: 16384}}
   probes:
-    call: {kind: udp, interval: 5 ms, size: 500 B}
+    call: {kind: udp, interval: 5 ms, size: 500 B, ip: 6}
     ping: {kind: icmp, interval: 20 ms, size: 1400 B}
 cases: {TailDrop: {queue: {kind: bfifo, limit: 10 kB}}}
 matrix: {seed: 1}

@@ -257,7 +257,8 @@ def _with_headers(run: Record, flow: int, ends: Sequence[dict[str, Any]]) -> flo
     stamped = int(ends[1].get("options", 0)) & _STAMPED
     if payload is None or not segment:
         return None
-    return payload * (segment + HEADERS + _STAMPS * bool(stamped)) / segment
+    headers = HEADERS[run.expect.get("ip", 4)]
+    return payload * (segment + headers + _STAMPS * bool(stamped)) / segment
 
 
 def _sum(flows: list[dict[str, Any]], name: str) -> int | None:

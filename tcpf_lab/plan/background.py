@@ -74,7 +74,7 @@ def expect(run: Run, graph: Graph) -> dict[str, Any]:
 
 
 def _gateway(graph: Graph, node: str, target: str) -> str:
-    return other_end(graph, toward(graph, node, target)).address
+    return other_end(graph, toward(graph, node, target)).address()
 
 
 def _program(run: Run, name: str, source: Source) -> Start:

@@ -10,7 +10,7 @@ from tcpf_lab.plan.queues import bottleneck, bottlenecks, delay, opposite, rate
 from tcpf_lab.plan.step import Command, Drained, LetPass, Phase, ReadFile, Ready, Start, Step, Stop
 from tcpf_lab.plan.topology import Interface, interfaces, on_wires, other_end, senders_at, toward
 from tcpf_lab.plan.traffic import at_window_ends, end_of
-from tcpf_lab.spec.graph import ETHERNET_HEADER, FRAMING, Graph
+from tcpf_lab.spec.graph import ETHERNET_HEADER, FRAMING, HEADERS, Graph
 from tcpf_lab.spec.queue import Queue
 from tcpf_lab.spec.sweep import Run
 
@@ -18,6 +18,11 @@ from tcpf_lab.spec.sweep import Run
 SNAPLEN = 14 + 20 + 60
 #: tcpdump's packet ring keeps packets back for up to a second, and a stopped tcpdump loses them.
 RING_TIMEOUT_S = 1.5
+
+
+def snaplen(graph: Graph) -> int:
+    """Return how many bytes of a packet captures hold: with IPv6 the longer header too."""
+    return SNAPLEN + (HEADERS[6] - HEADERS[4] if graph.has_ipv6 else 0)
 
 
 @dataclass(frozen=True)
@@ -90,6 +95,7 @@ def start(graph: Graph, *, every_packet: bool = False) -> Phase:
     captured alone, unless ``every_packet`` is wanted.
     """
     steps: list[Step] = []
+    every = "ip or ip6" if graph.has_ipv6 else "ip"
     for point in points(graph).values():
         device = point.device
         if point.mirrored:
@@ -98,8 +104,8 @@ def start(graph: Graph, *, every_packet: bool = False) -> Phase:
         log = f"log/tcpdump-{point.name}.log"
         tcpdump = (
             *("stdbuf", "-o", "256K", "tcpdump", "-i", device, "-Q", point.direction),
-            *("-s", str(SNAPLEN), "--time-stamp-precision=nano", "-Z", "root", "-w", "-"),
-            "ip" if every_packet else "tcp",
+            *("-s", str(snaplen(graph)), "--time-stamp-precision=nano", "-Z", "root", "-w", "-"),
+            every if every_packet else "tcp",
         )
         output = f"pcap/{point.name}.pcap"
         ready = Ready(log, "listening on")
@@ -201,7 +207,7 @@ def counters(run: Run, graph: Graph) -> Phase:
             output = f"stats/retransmissions-{node.name}.bin"
             steps.append(ReadFile(node.name, RETRANSMISSIONS, output, optional=True))
         if node.role == "sender" or (node.role == "receiver" and _routed(run)):
-            routes = ("ip", "-j", "route", "show")
+            routes = ("ip", *(("-6",) if node.ip == 6 else ()), "-j", "route", "show")
             steps.append(Command(node.name, routes, f"stats/route-{node.name}.json"))
     steps += [
         Command(end.node, of_wire(end.device), f"stats/wire-{end.device}.json")

@@ -93,15 +93,22 @@ def of_ends(run: Run, graph: Graph) -> dict[str, dict[str, str]]:
 def nodes(graph: Graph, sysctls: Mapping[str, Mapping[str, str]]) -> Phase:
     """Set forwarding, TCP parameters and offloads of every node, and read them back."""
     own = owned(graph)
-    steps = [step for node in graph.nodes for step in _node(node, own[node.name], sysctls)]
+    forwarding = ["net.ipv4.ip_forward"]
+    forwarding += ["net.ipv6.conf.all.forwarding"] * graph.has_ipv6
+    steps = [
+        step for node in graph.nodes for step in _node(node, own[node.name], sysctls, forwarding)
+    ]
     return Phase("settings, and what is in force", tuple(steps))
 
 
 def _node(
-    node: Node, own: Iterable[Interface], sysctls: Mapping[str, Mapping[str, str]]
+    node: Node,
+    own: Iterable[Interface],
+    sysctls: Mapping[str, Mapping[str, str]],
+    forwarding: Iterable[str],
 ) -> Iterator[Step]:
     if node.role in FORWARDING:
-        yield Sysctl(node.name, "net.ipv4.ip_forward", "1")
+        yield from (Sysctl(node.name, key, "1") for key in forwarding)
     wanted = sysctls.get(node.name, {})
     for key, value in wanted.items():
         yield Sysctl(node.name, key, value)
@@ -128,6 +135,7 @@ class Plan:
     programs: tuple[str, ...]  #: programs of the system that the traffic needs
     slowness: float = 2.0  #: real seconds that a virtual second may take, for a watchdog
     memory_mb: int = 0  #: what a guest needs beyond the memory that it usually has
+    snaplen: int = collect.SNAPLEN  #: bytes of a packet that captures hold
 
     @property
     def virtual_seconds(self) -> float:
@@ -190,6 +198,7 @@ def compose(run: Run) -> Plan:
         (*made.programs, *probes.needed(run)),
         made.slowness,
         made.memory_mb,
+        collect.snaplen(graph),
     )
 
 
@@ -240,6 +249,7 @@ def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[
         **_expect_wires(graph),
         **background.expect(run, graph),
         **({"opposite": _expect_narrow(run, graph, back)} if back else {}),
+        **({"ip": 6} if run.experiment.traffic.ip == 6 else {}),
         **expect_groups(run),
         **probes.expect(run),
         **({"pftk": True} if run.experiment.paper == _PREDICTED else {}),

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tcpf_lab.plan.step import EPOCH, PROGRAMS, Phase, Ready, Start
-from tcpf_lab.plan.topology import owned
+from tcpf_lab.plan.topology import addresses
 from tcpf_lab.plan.traffic import end_of, seconds
-from tcpf_lab.spec.graph import Graph
+from tcpf_lab.spec.graph import Graph, Ip
 from tcpf_lab.spec.group import receiver_of, sender_of
 from tcpf_lab.spec.probe import Datagrams, Echo, Exchanges, Probe
 from tcpf_lab.spec.sweep import Run
@@ -17,8 +17,8 @@ from tcpf_lab.spec.sweep import Run
 PORT = 5002
 #: How long a receiver waits for the last datagram, s.
 _LAST_S = 1.0
-#: Bytes of IPv4 and ICMP headers: `ping` counts what stands behind.
-_ICMP_HEADERS = 28
+#: Bytes of IP and ICMP headers: `ping` counts what stands behind.
+_ICMP_HEADERS: dict[Ip, int] = {4: 28, 6: 48}
 
 
 def probes(run: Run) -> Mapping[str, Probe]:
@@ -71,17 +71,18 @@ def _stop(run: Run, probe: Probe) -> float:
 
 
 def _programs(run: Run, graph: Graph, name: str) -> Iterator[Start]:
-    probe, own = probes(run)[name], owned(graph)
+    probe = probes(run)[name]
     near, far = sender_of(name), receiver_of(name)
-    addresses = {node: own[node][0].address for node in (near, far)}
+    reached = addresses(graph)
     records = f"stats/{_records(name, probe)}"
     between = ("--from", seconds(probe.start), "--until", seconds(_stop(run, probe)))
     match probe:
         case Echo():
             count = max(1, round((_stop(run, probe) - probe.start) / probe.interval))
+            headers = _ICMP_HEADERS[run.experiment.traffic.ip_of(probe)]
             argv = (
                 *("ping", "-n", "-D", "-c", str(count), "-i", seconds(probe.interval)),
-                *("-s", str(probe.size - _ICMP_HEADERS), addresses[far]),
+                *("-s", str(probe.size - headers), reached[far]),
             )
             log = f"log/probe-{name}.log"
             yield Start(near, f"probe-{name}", argv, records, log, at=probe.start)
@@ -90,24 +91,24 @@ def _programs(run: Run, graph: Graph, name: str) -> Iterator[Start]:
             words: tuple[str, ...] = (
                 "udp-recv",
                 "--listen",
-                addresses[far],
+                reached[far],
                 *until,
                 "--records",
                 records,
             )
             yield _probe(far, f"{name}-receiver", words, listens=True)
             words = (
-                *("udp-send", "--connect", addresses[far], *between),
+                *("udp-send", "--connect", reached[far], *between),
                 *("--every", seconds(probe.interval), "--size", str(probe.size)),
                 *("--tos", str(probe.dscp << 2)),
             )
             yield _probe(near, f"{name}-sender", words)
         case Exchanges():
             until = ("--until", seconds(run.experiment.traffic.end + _LAST_S))
-            words = ("answer", "--listen", addresses[near], *until)
+            words = ("answer", "--listen", reached[near], *until)
             yield _probe(near, f"{name}-server", words, listens=True)
             words = (
-                *("ask", "--connect", addresses[near], *between, "--flows", str(probe.flows)),
+                *("ask", "--connect", reached[near], *between, "--flows", str(probe.flows)),
                 *("--seed", str(run.seed), "--think", seconds(probe.think)),
                 *("--request", str(probe.request), "--response", str(probe.response)),
                 *("--records", records, *(("--reuse",) if probe.reuse else ())),

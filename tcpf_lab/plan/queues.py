@@ -22,7 +22,7 @@ from tcpf_lab.spec.queue import Bottleneck, Queue
 from tcpf_lab.spec.sweep import Run
 
 #: The shortest packet of these experiments: a TCP acknowledgement without options, with its header.
-SHORTEST_FRAME = HEADERS + ETHERNET_HEADER
+SHORTEST_FRAME = HEADERS[4] + ETHERNET_HEADER
 #: Frames a shaper may send back to back.  On the fast links four let a window's burst pass without
 #: a timer; at the bottleneck two keep the queue in the discipline under study.  A link slower than
 #: the bottleneck, and that of a source, spaces all its packets: four at once would be four at once

@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tcpf_lab.plan.step import AddLink, AddNode, Command, End, Phase, Step, Sysctl
-from tcpf_lab.spec.graph import Graph, Node
+from tcpf_lab.spec.graph import ENDS, Graph, Ip, Node, Role
+
+#: Nodes that do not forward.
+_HOSTS: tuple[Role, ...] = (*ENDS, "probe", "source")
 
 
 @dataclass(frozen=True)
@@ -25,10 +28,10 @@ class Interface:
         """Name of the interface: its node, then the node it leads to."""
         return f"{self.node}-{self.peer}"
 
-    @property
-    def address(self) -> str:
-        """IPv4 address."""
-        return f"10.0.{self.subnet}.{self.host}"
+    def address(self, ip: Ip = 4) -> str:
+        """Give the address of a version of IP."""
+        place = f"10.0.{self.subnet}." if ip == 4 else f"fd00:{self.subnet:x}::"
+        return f"{place}{self.host}"
 
     @property
     def mac(self) -> str:
@@ -67,6 +70,12 @@ def paths(graph: Graph, node: str) -> dict[str, tuple[int, Interface]]:
             found[interface.peer] = (hops + 1, first)
             queue.append(interface.peer)
     return found
+
+
+def addresses(graph: Graph) -> dict[str, str]:
+    """Return the address of each node that flows and probes reach it by."""
+    own = owned(graph)
+    return {node.name: own[node.name][0].address(node.ip) for node in graph.nodes}
 
 
 def toward(graph: Graph, node: str, target: str) -> Interface:
@@ -132,44 +141,67 @@ def _no_ipv6(graph: Graph) -> Iterator[Step]:
         yield Sysctl(node.name, "net.ipv6.conf.all.disable_ipv6", "1")
 
 
+def _versions(graph: Graph) -> list[tuple[Ip, ...]]:
+    """Give the versions of IP on each link: those of its host, all between routers."""
+    hosts = {node.name: node.ip for node in graph.nodes if node.role in _HOSTS}
+    every = tuple(sorted({4, *hosts.values()}))
+    own = ([hosts[end] for end in (link.a, link.b) if end in hosts] for link in graph.links)
+    return [tuple(found) or every for found in own]
+
+
 def _addresses(graph: Graph, route_options: dict[str, tuple[str, ...]]) -> Iterator[Step]:
     of_nodes = owned(graph)
+    versions = _versions(graph)
     for node in graph.nodes:
         own = of_nodes[node.name]
         yield _ip(node.name, "link", "set", "lo", "up")
         for interface in own:
-            yield from _bring_up(graph, interface)
+            yield from _bring_up(graph, interface, versions[interface.subnet])
         options = route_options.get(node.name, ())
         if _is_host_of_many(graph, node):
-            gateway = other_end(graph, own[0]).address
+            gateway = other_end(graph, own[0]).address(node.ip)
             yield _ip(node.name, "route", "add", "default", "via", gateway, *options)
         else:
-            yield from _routes(graph, node.name, {i.subnet for i in own}, options)
+            yield from _routes(graph, node, {i.subnet for i in own}, options)
 
 
 def _is_host_of_many(graph: Graph, node: Node) -> bool:
     """Tell whether one route is enough: routes to each network would be hosts times networks."""
     hosts = graph.having("sender") + graph.having("probe")
-    return node.role in ("sender", "receiver", "probe") and len(hosts) > 1
+    return node.role in _HOSTS[:3] and len(hosts) > 1
 
 
-def _bring_up(graph: Graph, interface: Interface) -> Iterator[Step]:
-    """Give an address, and a permanent neighbour so that no packet waits for ARP."""
+def _bring_up(graph: Graph, interface: Interface, versions: tuple[Ip, ...]) -> Iterator[Step]:
+    """Give addresses, and permanent neighbours so that no packet waits for ARP or discovery."""
     device, peer = interface.device, other_end(graph, interface)
     node = interface.node
-    yield _ip(node, "address", "add", f"{interface.address}/24", "dev", device)
+    if 6 in versions:
+        # Without a link-local address, neighbours to discover and groups to report to routers the
+        # kernel sends nothing by itself. An interface that comes up must know.
+        silent = ("addrgenmode", "none", "arp", "off", "multicast", "off")
+        yield _ip(node, "link", "set", device, *silent)
+        yield Sysctl(node, f"net.ipv6.conf.{device}.disable_ipv6", "0")
+    for ip in versions:
+        length, nodad = ("24", ()) if ip == 4 else ("64", ("nodad",))
+        own = f"{interface.address(ip)}/{length}"
+        yield _ip(node, "address", "add", own, "dev", device, *nodad)
     # TCP hands a device with all offloads off packets of several segments even so.
     yield _ip(node, "link", "set", device, "gso_max_segs", "1", "up")
-    neighbour = ("neighbour", "add", peer.address, "lladdr", peer.mac)
-    yield _ip(node, *neighbour, "dev", device, "nud", "permanent")
+    for ip in versions:
+        neighbour = ("neighbour", "add", peer.address(ip), "lladdr", peer.mac)
+        yield _ip(node, *neighbour, "dev", device, "nud", "permanent")
 
 
-def _routes(graph: Graph, node: str, own: set[int], options: tuple[str, ...]) -> Iterator[Step]:
+def _routes(graph: Graph, node: Node, own: set[int], options: tuple[str, ...]) -> Iterator[Step]:
     """Give a route to every network that is not the node's own."""
-    ways = paths(graph, node)
-    for subnet, link in enumerate(graph.links):
+    ways = paths(graph, node.name)
+    for subnet, (link, versions) in enumerate(zip(graph.links, _versions(graph), strict=True)):
         if subnet in own:
             continue
         _, first = min((ways[link.a], ways[link.b]), key=lambda way: way[0])
-        gateway = other_end(graph, first).address
-        yield _ip(node, "route", "add", f"10.0.{subnet}.0/24", "via", gateway, *options)
+        for ip in versions:
+            if node.role in _HOSTS and ip != node.ip:
+                continue
+            gateway = other_end(graph, first).address(ip)
+            network = ("10.0.{}.0/24" if ip == 4 else "fd00:{:x}::/64").format(subnet)
+            yield _ip(node.name, "route", "add", network, "via", gateway, *options)

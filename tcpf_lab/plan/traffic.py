@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 from tcpf_lab.plan.step import EPOCH, PROGRAMS, Finish, Phase, Ready, Start, Step, Sysctl
-from tcpf_lab.plan.topology import owned
+from tcpf_lab.plan.topology import addresses
 from tcpf_lab.spec.axis import shown
 from tcpf_lab.spec.graph import Graph, Role
 from tcpf_lab.spec.group import Group, receiver_of, sender_of
@@ -133,12 +133,11 @@ def pairs(run: Run) -> tuple[Pair, ...]:
         if groups is None
         else [(sender_of(k), receiver_of(k), one.flows, one) for k, one in groups.items()]
     )
-    own = owned(graph)
+    reached = addresses(graph)
     first, found = 0, []
     for sender, receiver, flows, *group in shares:
         if flows:
-            address = own[receiver][0].address
-            found.append(Pair(sender, receiver, address, first, flows, *group))
+            found.append(Pair(sender, receiver, reached[receiver], first, flows, *group))
         first += flows
     return tuple(found)
 

@@ -504,10 +504,10 @@ def _make(task: Task, partial: RunFiles) -> dict[str, Any]:
 
 #: Everything of a run but its captures, and the report of all runs.
 _BARE, _REPORT = 1_000_000, 10_000_000
-#: A packet's record in a capture, the headers of a full packet, and how often each packet across
+#: What a capture adds to a packet, the headers of a full packet, and how often each packet across
 #: the bottleneck is captured: at the sender with its acknowledgement, before the queue with what
 #: the queue drops.
-_RECORD, _HEADERS = 16 + 94, 14 + 40
+_RECORD, _HEADERS = 16, 14 + 40
 _PACKETS = {"sender": 2.1, "egress": 1.0}
 _ENTERING = 1.1
 #: What captures shrink by when they are compressed, at the least.
@@ -527,7 +527,7 @@ def planned(plan: Plan, *, keep_pcaps: bool) -> Need:
     rate, mss = plan.expect["bottleneck"]["rate_bits_per_s"], plan.expect["mss"]
     packets = plan.virtual_seconds * rate / 8 / (mss + _HEADERS)
     points = sum(_PACKETS.get(role, _ENTERING) for role in plan.expect.get("captures", ()))
-    captured = round(packets * points * _RECORD)
+    captured = round(packets * points * (_RECORD + plan.snaplen))
     return Need(captured + _BARE, _BARE + (captured // _PACKED if keep_pcaps else 0))
 
 

@@ -189,7 +189,7 @@ def _meant(path: KeyPath, data: Any, root: type[SpecModel]) -> KeyPath:
 
 
 def _words(text: str) -> list[str]:
-    return re.findall(r"'([^']*)'", text)
+    return re.findall(r"'([^']*)'", text) or re.findall(r"\d+", text)
 
 
 def _sentence(details: ErrorDetails, context: dict[str, Any]) -> str:

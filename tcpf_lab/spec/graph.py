@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema
@@ -159,8 +159,12 @@ Role = Literal["sender", "marker", "bottleneck", "router", "receiver", "source",
 
 #: Roles of the two ends of flows.
 ENDS: tuple[Role, ...] = ("sender", "receiver")
-#: Bytes of IPv4 and TCP header without options.
-HEADERS = 40
+#: Versions of IP.
+Ip = Literal[4, 6]
+#: Bytes of IP and TCP header without options.
+HEADERS: dict[Ip, int] = {4: 40, 6: 60}
+#: Smallest `mtu` of IPv6, bytes (RFC 8200).
+SMALLEST_IPV6_MTU = 1280
 #: Bytes of an Ethernet header, which ``tc`` counts.
 ETHERNET_HEADER = 14
 #: Bytes of a frame's time on a wire besides its IP packet: preamble, header, checksum and gap.
@@ -174,11 +178,12 @@ class Node:
     ``role``: sender and receiver are the ends of the flows; the node with the role marker stands in
     front of the bottleneck and sees both directions; the node with the role bottleneck owns the
     queue under test.  A source sends background packets, which no other node receives.
-    Either end of a probe is one.
+    Either end of a probe is one.  ``ip`` is what an end speaks; nodes between forward both.
     """
 
     name: str
     role: Role
+    ip: Ip = 4
 
 
 @dataclass(frozen=True)
@@ -306,9 +311,20 @@ class Graph:
 
     @property
     def mss(self) -> int:
-        """Largest TCP payload without options, bytes."""
+        """Largest TCP payload without options of every flow, bytes."""
         sources = {node.name for node in self.having("source")}
-        return min(link.mtu for link in self.links if link.a not in sources) - HEADERS
+        mtu = min(link.mtu for link in self.links if link.a not in sources)
+        return mtu - max(HEADERS[node.ip] for node in self.nodes)
+
+    @property
+    def has_ipv6(self) -> bool:
+        """Whether any node speaks IPv6."""
+        return any(node.ip == 6 for node in self.nodes)
+
+    def speaking(self, ip: Ip) -> Graph:
+        """Give the graph with flows of this version of IP."""
+        nodes = (replace(one, ip=ip) if one.role in ENDS else one for one in self.nodes)
+        return replace(self, nodes=tuple(nodes))
 
 
 #: The slowest link, bit/s: below, a packet takes longer than the 32 bits of tc's bucket hold.

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from tcpf_lab.base.units import Duration, Rate, Size, format_duration, format_rate, format_size
-from tcpf_lab.spec.graph import SLOWEST, delay_problem
+from tcpf_lab.spec.graph import SLOWEST, Ip, delay_problem
 from tcpf_lab.spec.tcp import CONGESTION, ECN_MODES, Tcp
 from tcpf_lab.spec.words import KeyPath, SpecModel
 
@@ -39,6 +39,8 @@ class Group(SpecModel):
     direction: Direction = "up"
     """`up`: through the queue under test. `down`: the other way, through a queue of the same
     kind."""
+    ip: Ip | None = None
+    """Version of IP. Default: `traffic.ip`."""
     congestion: str | None = Field(default=None, pattern=CONGESTION)
     """Congestion control of the sender. Default: `tcp.congestion`."""
     ecn: ECN_MODES | None = None
@@ -145,6 +147,7 @@ class Hosts:
     name: str
     direction: Direction
     rtt: float | None
+    ip: Ip
     probes: bool = False
 
 

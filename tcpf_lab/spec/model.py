@@ -12,7 +12,7 @@ from tcpf_lab.base.units import format_duration
 from tcpf_lab.spec.background import SOURCE_NAME, Background, refuse_other_names
 from tcpf_lab.spec.background import problems as background_problems
 from tcpf_lab.spec.changing import changes_of
-from tcpf_lab.spec.graph import ETHERNET_HEADER, Graph
+from tcpf_lab.spec.graph import ETHERNET_HEADER, SMALLEST_IPV6_MTU, Graph
 from tcpf_lab.spec.group import GROUP_NAME, SYSCTL
 from tcpf_lab.spec.marker import AnyMarker, Meter, NoMarker
 from tcpf_lab.spec.matrix import Matrix
@@ -138,7 +138,7 @@ class Experiment(SpecModel):
         """Machines and links, with the hosts of groups."""
         hosts = self.traffic.hosts
         if not hosts:
-            return self.topology.graph()
+            return self.topology.graph().speaking(self.traffic.ip or 4)
         assert self.topology.chain is not None  # held by `problems`
         return self.topology.chain.grouped(hosts)
 
@@ -180,6 +180,7 @@ class Experiment(SpecModel):
         yield from self._flow_problems()
         yield from self._probe_problems(self.topology.builder.mtu)
         yield from self._late_changes()
+        yield from self._ipv6_problems(self.topology.builder.mtu)
         if self.traffic.users is not None and self.topology.parking_lot is not None:
             sentence = "needs topology chain or dumbbell; parking_lot has no users"
             yield ("traffic", "users"), sentence
@@ -212,6 +213,20 @@ class Experiment(SpecModel):
                     times = f"before the end of the run ({format_duration(end)})"
                     place = ("topology", self.topology.named, *path, key)
                     yield place, f"must change {times}, not at {format_duration(late[0])}"
+
+    def _ipv6_problems(self, mtu: int) -> Iterator[tuple[KeyPath, str]]:
+        """Yield links too narrow for IPv6, and code points that strict priority does not see."""
+        key = self.traffic.ipv6_key
+        if key is not None and mtu < SMALLEST_IPV6_MTU:
+            sentence = f"IPv6 needs mtu of at least {SMALLEST_IPV6_MTU} B (RFC 8200), not {mtu} B"
+            yield ("traffic", *key), f"{sentence}; change the topology's"
+        prio = next((name for name, case in self.cases.items() if isinstance(case.queue, Prio)), "")
+        for name, probe in (self.traffic.probes or {}).items():
+            code = getattr(probe, "dscp", 0)
+            if prio and self.traffic.ip_of(probe) == 6 and goes_first(code):
+                sentence = f"{format_dscp(code)} has no effect in case {prio}: Linux gives IPv6 "
+                sentence += "packets that it forwards no priority"
+                yield ("traffic", "probes", name, "dscp"), f"{sentence}; use ip: 4 or another queue"
 
     def _flow_problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield numbers of flows that are missing, or given twice; groups that lack their path."""

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from tcpf_lab.base.units import Duration, Size, format_duration
-from tcpf_lab.spec.graph import delay_problem
+from tcpf_lab.spec.graph import Ip, delay_problem
 from tcpf_lab.spec.group import GROUP_NAME, Direction
 from tcpf_lab.spec.words import Dscp, KeyPath, OneOf, SpecModel
 
@@ -16,6 +16,8 @@ from tcpf_lab.spec.words import Dscp, KeyPath, OneOf, SpecModel
 _SHORTEST = 0.001
 #: Bytes of IPv4 with UDP, and with ICMP echo; and what `tcpf-probe` and `ping` put behind them.
 _UDP, _ICMP = 28 + 16, 28 + 16
+#: The same of IPv6, whose header has 20 bytes more.
+SMALLEST_IPV6 = 64
 #: Shortest request of `tcpf-probe`, bytes.
 _REQUEST = 16
 
@@ -24,6 +26,8 @@ class Probe(SpecModel):
     """What every probe has."""
 
     kind: str
+    ip: Ip | None = None
+    """Version of IP. Default: `traffic.ip`."""
     rtt: Duration | None = None
     """Base round-trip time. Default: the topology's `delay`."""
     start: Duration = 0.0
@@ -64,7 +68,7 @@ class Echo(_Periodic):
     kind: Literal["icmp"]
     """ICMP echo."""
     size: Size = 84
-    """Length of an IP packet, 44 B to 1500 B."""
+    """Length of an IP packet, 44 B (IPv6: 64 B) to 1500 B."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield packets that could hold no time stamp."""
@@ -81,7 +85,7 @@ class Datagrams(_Periodic):
     direction: Direction = "up"
     """`up`: through the queue under test. `down`: the other way."""
     size: Size = 200
-    """Length of an IP packet, 44 B to 1500 B."""
+    """Length of an IP packet, 44 B (IPv6: 64 B) to 1500 B."""
     dscp: Dscp = 0
     """Code point, such as `EF`."""
 

@@ -170,7 +170,7 @@ def _plain_type(annotation: Any) -> str:
     if origin is tuple:
         one = _plain_type(arguments[0])
         return f"{one}, a list, or a range" if one == "whole number" else f"{one}, or a list"
-    if arguments and all(isinstance(item, str) for item in arguments):
+    if arguments and all(isinstance(item, str | int) for item in arguments):
         return " or ".join(f"`{item}`" for item in arguments)
     inner = arguments[0] if arguments else annotation
     if get_args(inner):

@@ -219,9 +219,9 @@ class Chain(Wires):
     """Delay at the receiver's egress: the base round-trip time, without `forward` and `reverse`; or
     a schedule of it."""
     mtu: Size = 1000
-    """Largest IP packet, 576 B to 9000 B; the MSS is 40 bytes less (52 with timestamps). `tc` adds
-    the 14-byte Ethernet header: a full packet of the default counts as 1014 bytes in rates, limits
-    and thresholds."""
+    """Largest IP packet, 576 B to 9000 B; the MSS is 40 bytes less (52 with timestamps), 60 with
+    IPv6 (72). `tc` adds the 14-byte Ethernet header: a full packet of the default counts as 1014
+    bytes in rates, limits and thresholds."""
     host_queue: Size = 1_000_000
     """Minimum limit of every queue except the one under test."""
     forward: Impairment | None = None
@@ -264,10 +264,13 @@ class Chain(Wires):
         routers = (Node("R0", "marker"), Node("R1", "bottleneck"), Node("R2", "router"))
         return Graph(
             nodes=(
-                *(Node(sender_of(p.name), "probe" if p.probes else "sender") for p in hosts),
+                *(Node(sender_of(p.name), "probe" if p.probes else "sender", p.ip) for p in hosts),
                 *routers,
                 *([Node("R3", "router")] if both else []),
-                *(Node(receiver_of(p.name), "probe" if p.probes else "receiver") for p in hosts),
+                *(
+                    Node(receiver_of(p.name), "probe" if p.probes else "receiver", p.ip)
+                    for p in hosts
+                ),
             ),
             links=(
                 *near_links,

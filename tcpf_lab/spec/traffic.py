@@ -9,9 +9,10 @@ from pydantic import Field
 
 from tcpf_lab.base.units import Duration, Size, format_duration, format_size
 from tcpf_lab.spec.background import refuse_other_names
+from tcpf_lab.spec.graph import Ip
 from tcpf_lab.spec.group import Group, GroupName, Hosts
 from tcpf_lab.spec.matrix import MOST_SENDING
-from tcpf_lab.spec.probe import AnyProbe, ProbeName
+from tcpf_lab.spec.probe import SMALLEST_IPV6, AnyProbe, Probe, ProbeName
 from tcpf_lab.spec.words import KeyPath, SpecModel
 
 #: What can make the traffic.
@@ -77,6 +78,8 @@ class Traffic(SpecModel):
     generator: Generator | None = None
     """`native`, fast in virtual time, or `iperf3`. Default: `native` on testbed `uml` and with
     `groups`, else `iperf3`."""
+    ip: Ip | None = None
+    """Version of IP of flows, groups and probes. Default: 4."""
     start_spread: Duration = 2.0
     """Flows start at times drawn uniformly from 0 to this; at most `warmup`."""
     warmup: Duration = 10.0
@@ -123,9 +126,24 @@ class Traffic(SpecModel):
         """The machines of groups and probes; empty without groups."""
         groups, probes = self.groups or {}, self.probes or {}
         return (
-            *(Hosts(name, one.direction, one.rtt) for name, one in groups.items()),
-            *(Hosts(name, one.way, one.rtt, probes=True) for name, one in probes.items()),
+            *(Hosts(k, one.direction, one.rtt, self.ip_of(one)) for k, one in groups.items()),
+            *(
+                Hosts(k, one.way, one.rtt, self.ip_of(one), probes=True)
+                for k, one in probes.items()
+            ),
         )
+
+    @property
+    def ipv6_key(self) -> KeyPath | None:
+        """The first key that requests IPv6."""
+        given: dict[KeyPath, Ip | None] = {("ip",): self.ip}
+        for key in ("groups", "probes"):
+            given |= {(key, k, "ip"): one.ip for k, one in (getattr(self, key) or {}).items()}
+        return next((path for path, ip in given.items() if ip == 6), None)
+
+    def ip_of(self, one: Group | Probe) -> Ip:
+        """Give the version of IP of a group or a probe."""
+        return one.ip or self.ip or 4
 
     @property
     def flows(self) -> int | None:
@@ -180,6 +198,12 @@ class Traffic(SpecModel):
             if probe.start >= self.end or (probe.stop or 0) > self.end:
                 key = "start" if probe.start >= self.end else "stop"
                 yield ("probes", name, key), f"must be before the end of the run ({end})"
+            size, least = getattr(probe, "size", SMALLEST_IPV6), SMALLEST_IPV6
+            if self.ip_of(probe) == 6 and size < least:
+                yield (
+                    ("probes", name, "size"),
+                    f"must be at least {least} B with IPv6, not {size} B",
+                )
 
     def _group_problems(self, groups: Mapping[str, Group]) -> Iterator[tuple[KeyPath, str]]:
         """Yield groups that could not send, and what excludes groups."""

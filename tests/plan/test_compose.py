@@ -66,9 +66,9 @@ traffic:
   groups:
     ecn: {flows: 2, congestion: cubic, ecn: classic}
     late: {congestion: bbr, start: 3 s, start_spread: 0 s, rtt: 10 ms}
-    down: {flows: 2, direction: down}
+    down: {flows: 2, direction: down, ip: 6}
   probes:
-    ping: {kind: icmp, interval: 50 ms}
+    ping: {kind: icmp, interval: 50 ms, ip: 6}
     call: {kind: udp, interval: 20 ms, direction: down, dscp: EF}
     page: {kind: request, response: 20 kB, think: 100 ms}
 cases: {FQ-CoDel: {queue: {kind: fq_codel}}}

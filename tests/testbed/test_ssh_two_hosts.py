@@ -134,10 +134,12 @@ def _of_the_kernel(step):
 
 
 SHORT = ("traffic.start_spread=0.2 s", "traffic.warmup=0.5 s", "traffic.duration=1 s")
+#: Changes more of an interface than IPv4 does.
+IPV6 = ("traffic.ip=6", "topology.chain.mtu=1500 B")
 
 
 def test_run_leaves_results_and_nothing_else(bed, recorded, run, untouched):
-    a_plan = plan(recorded, 2, *SHORT)
+    a_plan = plan(recorded, 2, *SHORT, *IPV6)
     assert bed.check(a_plan) == ()
     bed.execute(a_plan, run, seed=1)
     for flow in range(2):

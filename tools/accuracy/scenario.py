@@ -63,7 +63,7 @@ class Scenario:
             "quickack": bool(tcp.quickack),
             "flows": self.run.flows,
             "round_trip_s": chain.delay,
-            "mss": chain.mtu - HEADERS,
+            "mss": chain.mtu - HEADERS[4],
             "rate_bits_per_s": chain.bottleneck,
             "cause": self.cause,
             "loss": self.loss,
@@ -134,7 +134,7 @@ class _Path:
         loss = float(f"{_spread(dice, *LOSS):.4g}")
         round_trip = round(_spread(dice, *ROUND_TRIP_S), 4)
         flows = round(_spread(dice, *FLOWS))
-        mtu = round(_spread(dice, *MSS)) + HEADERS
+        mtu = round(_spread(dice, *MSS)) + HEADERS[4]
         passed = flows * _packets_per_s(loss, round_trip)
         # Where netem loses the packets, the bottleneck is to be wide enough not to.
         passed *= dice.uniform(1.2, 3) if cause == "netem" else 1

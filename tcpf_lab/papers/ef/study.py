@@ -113,7 +113,7 @@ def _setting(cell: CellRuns, run: Run) -> Setting:
         conditions=_conditions(data, run),
         cell=cell,
         rate=float(graph.bottleneck.rate),
-        weight=(payload + HEADERS + ETHERNET_HEADER) / payload,
+        weight=(payload + HEADERS[experiment.traffic.ip or 4] + ETHERNET_HEADER) / payload,
         seconds=float(experiment.traffic.duration),
     )
 
