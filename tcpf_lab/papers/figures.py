@@ -152,6 +152,12 @@ _LOOKS = (
 )
 
 
+def looks_of(series: Iterable[str]) -> dict[str, CaseStyle]:
+    """Give each series a look by its place."""
+    names = dict.fromkeys(series)
+    return {name: replace(look, label=name) for name, look in zip(names, cycle(_LOOKS))}
+
+
 @dataclass(frozen=True)
 class Lines:
     """A line for each series, a panel for each of the points': what stands around them.
@@ -209,8 +215,7 @@ class Lines:
 
         names = list(dict.fromkeys(point.panel for point in points))
         figure, every = panels(len(names), _EACH.get(len(names), 1.7), share_y=True)
-        series = dict.fromkeys(point.series for point in points)
-        styles = {name: replace(look, label=name) for name, look in zip(series, cycle(_LOOKS))}
+        styles = looks_of(point.series for point in points)
         for axes, name in zip(every, names, strict=True):
             _panel(axes, [point for point in points if point.panel == name], styles, self)
             if len(names) > 1:

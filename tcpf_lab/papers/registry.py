@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tcpf_lab.papers.buffers import build as buffers
+from tcpf_lab.papers.coexistence import coexistence
 from tcpf_lab.papers.ef.page import build as ef
 from tcpf_lab.papers.groups import groups
+from tcpf_lab.papers.latency import latency
 from tcpf_lab.papers.reno import build as reno
 from tcpf_lab.papers.rio.page import build as rio
 from tcpf_lab.papers.workloads import parking_lot, queues, short_flows
@@ -58,8 +60,8 @@ def _has_foreign_queue(experiment: Experiment) -> bool:
 
 
 def _has_groups(experiment: Experiment) -> bool:
-    """Select an experiment with groups of flows."""
-    return experiment.traffic.groups is not None
+    """Select an experiment with groups that is not one of a paper with a page of its own."""
+    return experiment.traffic.groups is not None and experiment.paper is None
 
 
 #: Every page by its name.
@@ -67,7 +69,9 @@ PAGES: dict[str, PageKind] = {
     "ef": PageKind(_of_paper("001"), ef),
     "buffers": PageKind(_of_paper("003"), buffers),
     "rio": PageKind(_of_paper("004"), rio),
+    "coexistence": PageKind(_of_paper("ware"), coexistence),
     "groups": PageKind(_has_groups, groups),
+    "latency": PageKind(_of_paper("rrul"), latency),
     "parking-lot": PageKind(_has_bottlenecks, parking_lot),
     "queues": PageKind(_has_foreign_queue, queues),
     "reno": PageKind(_without_sack, reno),

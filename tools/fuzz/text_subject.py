@@ -41,7 +41,8 @@ def spec(data: bytes) -> str:
     text = load.dump(found)
     assert load.parse(text, "written") == found, "what is written is not what was read"
     matrix = found.matrix
-    if len(matrix.flows) * len(matrix.seed) > _FEW_RUNS or min(matrix.flows) > _FEW_FLOWS:
+    flows = matrix.flows or [sum(group.flows for group in (found.traffic.groups or {}).values())]
+    if len(flows) * len(matrix.seed) > _FEW_RUNS or min(flows) > _FEW_FLOWS:
         return "large experiment"
     runs = expand(found)
     names = {run.id for run in runs}

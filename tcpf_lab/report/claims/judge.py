@@ -470,7 +470,8 @@ class Words:
     def claim(self, name: str, checks: Iterable[PaperCheck], note: str = "") -> PaperClaim:
         """Give the sentence of that id with the checks that it is judged by."""
         row = self._row(name)
-        source = Source(self._file["document"], row["section"], row["sentence"])
+        document = row.get("document", self._file["document"])
+        source = Source(document, row["section"], row["sentence"])
         statement, every = row.get("statement", ""), not row.get("any", False)
         return PaperClaim(
             name, (source,), statement, tuple(checks), every, note or row.get("note", "")

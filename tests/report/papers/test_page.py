@@ -161,11 +161,13 @@ PAGES = {
     "aqm_bakeoff": "queues",
     "buffers_full": "buffers",
     "buffers_tenth": "buffers",
+    "coexistence": "coexistence",
     "ef_count": "ef",
     "ef_fairness": "ef",
     "ef_flows": "ef",
     "ef_prediction": "ef",
     "ef_single": "ef",
+    "latency_under_load": "latency",
     "parking_lot": "parking-lot",
     "rio_overlap": "rio",
     "rio_readings": "rio",
@@ -301,6 +303,8 @@ SHIPPED = Path(__file__).parents[3] / "experiments"
         ("short_flows", {"short-flows"}),
         ("parking_lot", {"parking-lot"}),
         ("aqm_bakeoff", {"queues"}),
+        ("coexistence", {"coexistence"}),
+        ("latency_under_load", {"latency"}),
     ],
 )
 def test_experiments_that_come_with_it_have_their_pages(name: str, pages: set[str]) -> None:

@@ -36,6 +36,8 @@ def statements(name: str) -> dict[str, str]:
         ("buffers.toml", ["buffers_full"]),
         ("rio/claims.toml", ["rio_overlap"]),
         ("tcpf.toml", ["parking_lot", "short_flows"]),
+        ("coexistence.toml", ["coexistence"]),
+        ("latency.toml", ["latency_under_load"]),
     ],
 )
 def test_pages_judge_every_sentence_of_a_file_in_its_words(
