@@ -33,9 +33,10 @@ from tcpf_lab.report.claims.page import (
 )
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.table import NOTHING
+from tcpf_lab.spec.changing import value_at
+from tcpf_lab.spec.graph import Link
 from tcpf_lab.spec.group import Group
 from tcpf_lab.spec.sweep import expand
-from tcpf_lab.spec.topology import Chain
 
 _PAPER = Words(Path(__file__).with_name("coexistence.toml"))
 #: The groups: one flow, and the loss-based flows beside it.
@@ -85,17 +86,18 @@ def predicted(buffer: float, packets: float, rtt: float, flows: int) -> tuple[fl
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """A cell: what sends, beside what, over which buffer (``limit``, bytes)."""
+    """A cell: what sends, beside what, at which base RTT (s), over which buffer (bytes)."""
 
     cell: CellRuns
-    chain: Chain
+    link: Link
+    rtt: float
     groups: Mapping[str, Group]
     limit: int
 
     @cached_property
     def buffer(self) -> float:
         """The buffer, bandwidth-delay products."""
-        return self.limit / (self.chain.bottleneck * self.chain.delay / 8)
+        return self.limit / (self.link.rate * self.rtt / 8)
 
     @property
     def who(self) -> tuple[str, str, int]:
@@ -122,8 +124,8 @@ class Pair:
     @cached_property
     def model(self) -> tuple[float, float]:
         """The share of the first group by the model of BBR, and its window, packets."""
-        packets = self.limit / (self.chain.mtu + _HEADER)
-        return predicted(self.buffer, packets, self.chain.delay, self.flows)
+        packets = self.limit / (self.link.mtu + _HEADER)
+        return predicted(self.buffer, packets, self.rtt, self.flows)
 
     def number(self, group: str, key: str) -> Numbers:
         """Give a number of a group, for each seed."""
@@ -199,7 +201,8 @@ def pairs_of(member: Member) -> list[Pair]:
         chain, groups = experiment.topology.chain, experiment.traffic.groups or {}
         limit = experiment.cases[cell.case].queue.limit
         if chain and limit and {ONE, REST} <= set(groups):
-            found.append(Pair(cell, chain, groups, limit))
+            rtt = value_at(chain.delay, 0)
+            found.append(Pair(cell, experiment.graph.bottleneck, rtt, groups, limit))
     return sorted(found, key=lambda pair: (*pair.who, pair.buffer))
 
 
