@@ -57,7 +57,7 @@ def test_rate_outage_delay_and_loss_change_at_their_instants(run):
     files, passed = run(
         "{0 s: 10 Mbit, 3 s: 1 Mbit, 4 s: 0 bit, 5 s: 10 Mbit}",
         delay="{0 s: 20 ms, 2 s: 60 ms}",
-        more=", forward: {loss: {0 s: 0, 5.5 s: 0.05}}",
+        more=", forward: {loss: {0 s: 0, 5.5 s: 0.05}}, reverse: {delay: 3 ms}",
     )
     times = departures_s(passed)
     assert np.sum(times < 4) > 1000
@@ -66,7 +66,7 @@ def test_rate_outage_delay_and_loss_change_at_their_instants(run):
     assert np.median(slow) == pytest.approx(1514 * 8 / 1e6, rel=1e-3)
     # The link wakes by itself when the outage is over.
     assert np.min(times[times > 4.5]) == pytest.approx(5, abs=2e-3)
-    behind = next(one for one in read_json(files.stats / "qdisc-R2.json") if one["kind"] == "netem")
+    behind = next(one for one in read_json(files.stats / "qdisc-R2.json") if one["dev"] == "R2-D")
     assert behind["drops"] > 5
 
 

@@ -150,6 +150,9 @@ def _access(graph: Graph, interface: Interface) -> Iterator[Step]:
     slow = link.rate < graph.bottleneck.rate or link.a in {n.name for n in graph.having("source")}
     shaper = _shaper(graph, interface, SLOW_BURST_FRAMES if slow else ACCESS_BURST_FRAMES)
     yield _tc(interface, *handle, *shaper)
+    if link.changing:
+        yield from _rest_of_trace(graph, interface)
+        yield _tc(interface, "parent", handle[-1], "bfifo", "limit", str(link.queue))
 
 
 def _netem(graph: Graph, interface: Interface, time: float = 0.0) -> tuple[str, ...]:
@@ -188,14 +191,21 @@ def _changes(graph: Graph, interface: Interface) -> Iterator[Step]:
         words = (*here, *_netem(graph, interface, time))
         yield Start(interface.node, name, words, errors=f"log/{name}.log", at=time)
     if changes_rate(graph, interface):
-        words = (*here, "delivery", "epoch", EPOCH)
+        words = (*_of_delivery(graph, interface), "epoch", EPOCH)
         name = f"epoch-{interface.device}"
         yield Start(interface.node, name, words, errors=f"log/{name}.log")
 
 
 def changes_rate(graph: Graph, interface: Interface) -> bool:
     """Tell whether an interface sends at a rate that changes."""
-    return graph.links[interface.subnet].changing is not None and is_under_test(graph, interface)
+    return graph.links[interface.subnet].changing is not None
+
+
+def _of_delivery(graph: Graph, interface: Interface) -> tuple[str, ...]:
+    """Words that change the shaper of a link that changes: it stands behind netem, if there is."""
+    behind = not is_under_test(graph, interface) and _netem(graph, interface)
+    place = ("parent", "1:", "handle", "2:") if behind else ("root", "handle", "1:")
+    return ("tc", "qdisc", "change", "dev", interface.device, *place, "delivery")
 
 
 def expect_changes(graph: Graph, interface: Interface) -> dict[str, Any]:
@@ -232,10 +242,9 @@ def _rest_of_trace(graph: Graph, interface: Interface) -> Iterator[Step]:
     link = graph.links[interface.subnet]
     if not isinstance(link.changing, Trace):
         return
-    change = ("tc", "qdisc", "change", "dev", interface.device, "root", "handle", "1:")
     digits = link.changing.digits
     for begin in range(_DIGITS, len(digits), _DIGITS):
-        words = (*change, "delivery", "append", digits[begin : begin + _DIGITS])
+        words = (*_of_delivery(graph, interface), "append", digits[begin : begin + _DIGITS])
         yield Command(interface.node, words)
 
 

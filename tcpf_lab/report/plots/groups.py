@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
 from tcpf_lab.base.errors import LabError, RequestError
+from tcpf_lab.metrics.capacity import bits, changes
 from tcpf_lab.metrics.groups import GroupSeries, read_groups
 from tcpf_lab.metrics.probes import read_probes
 from tcpf_lab.report.plots.canvas import (
@@ -28,7 +29,7 @@ from tcpf_lab.report.plots.canvas import (
 from tcpf_lab.report.plots.kinds import Wanted
 from tcpf_lab.report.plots.runs import DrawnRun, Group, grouped, runs_behind, under
 from tcpf_lab.report.style import DISTINCT, SOLID, CaseStyle, Dash, contrasting_styles
-from tcpf_lab.results.layout import RunFiles
+from tcpf_lab.results.layout import RunFiles, read_json
 
 #: Bins of the series that a point of throughput is the mean of: half a second.
 _SMOOTH = 5
@@ -37,8 +38,11 @@ _DASHES: tuple[Dash, ...] = (
     SOLID,
     *((0, lengths) for lengths in ((4.2, 1.3), (1.1, 1.1), (4.2, 1.3, 1.1, 1.3))),
 )
-#: Lines of the queueing delay of each direction.
-_QUEUES: dict[str, dict[str, Any]] = {
+#: The line of what a link that changes can carry.
+LINK = "link capacity"
+#: Looks of lines that are of no group: that, and the queueing delay of each direction.
+_OWN: dict[str, dict[str, Any]] = {
+    LINK: {"color": "#b0b0b0", "linewidth": 1.4},
     "queue up": {"color": INK, "linewidth": 0.8},
     "queue down": {"color": "#8c8c8c", "linewidth": 0.8},
 }
@@ -120,11 +124,23 @@ def lines_over_time(files: RunFiles, found: Mapping[str, Any]) -> Iterator[TimeL
         if group["flows"]:
             panel = f"Throughput {group['direction']} (Mbit/s)"
             yield TimeLine(panel, group["name"], *_throughput(series, own))
+    yield from _capacity(files, found, _SMOOTH * float(series.bin_s))
     for queue, delay in zip(found["queues"], series.delay_mean_s, strict=True):
         yield TimeLine(DELAY_PANEL, f"queue {queue['direction']}", series.time_s, 1e3 * delay)
     probes = {probe["name"]: probe["kind"] for probe in found.get("probes") or ()}
     for name, (time, took) in (read_probes(files) if probes else {}).items():
         yield TimeLine(_PROBE_PANELS[probes[name]], name, time, 1e3 * took)
+
+
+def _capacity(files: RunFiles, found: Mapping[str, Any], length: float) -> Iterator[TimeLine]:
+    """Yield what a link that changes can carry, each direction, in bins of a length in s."""
+    place = read_json(files.manifest)["expect"]["bottleneck"]
+    if not changes(place):
+        return
+    edges = np.arange(0, float(found["window_s"][1]) + length / 2, length)
+    carried = 1e-6 * np.diff(bits(place, edges)) / length
+    for way in dict.fromkeys(group["direction"] for group in found["groups"] if group["flows"]):
+        yield TimeLine(f"Throughput {way} (Mbit/s)", LINK, edges[:-1] + length / 2, carried)
 
 
 def _throughput(
@@ -144,9 +160,9 @@ def draw_over_time(
     """Draw lines over time, a panel above the other; within ``house_style``."""
     names = list(dict.fromkeys(line.panel for line in lines))
     figure, every = panels(len(names), 1.5 if len(names) <= _MOST_ROOMY else 1.1)
-    of_groups = dict.fromkeys(line.label for line in lines if line.panel != DELAY_PANEL)
+    of_groups = dict.fromkeys(line.label for line in lines if line.label not in _OWN)
     styles = contrasting_styles(list(of_groups))
-    looks = {label: line_look(style) for label, style in styles.items()} | _QUEUES
+    looks = {label: line_look(style) for label, style in styles.items()} | _OWN
     entries: list[Entry] = []
     for axes, name in zip(every, names, strict=True):
         for line in lines:
@@ -160,7 +176,9 @@ def draw_over_time(
         axes.set_ylabel(unit)
     queues = dict.fromkeys(line.label for line in lines if line.panel == DELAY_PANEL)
     if len(queues) > 1:
-        entries = [line_entry(label, _QUEUES[label]) for label in queues] + entries
+        entries = [line_entry(label, _OWN[label]) for label in queues] + entries
+    if any(line.label == LINK for line in lines):
+        entries = [line_entry(LINK, _OWN[LINK]), *entries]
     head(every[0], "Groups of flows over time", subtitle, lift=9)
     legend(figure, line_entries(styles) + entries)
     return figure
