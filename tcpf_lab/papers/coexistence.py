@@ -33,8 +33,6 @@ from tcpf_lab.report.claims.page import (
 )
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.table import NOTHING
-from tcpf_lab.spec.changing import value_at
-from tcpf_lab.spec.graph import Link
 from tcpf_lab.spec.group import Group
 from tcpf_lab.spec.sweep import expand
 
@@ -86,18 +84,23 @@ def predicted(buffer: float, packets: float, rtt: float, flows: int) -> tuple[fl
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """A cell: what sends, beside what, at which base RTT (s), over which buffer (bytes)."""
+    """A cell: what sends, beside what, over which buffer.
+
+    ``rate`` is that of the bottleneck, bit/s; ``rtt`` the base round-trip time, s; ``limit`` the
+    buffer and ``frame`` a packet in it, bytes.
+    """
 
     cell: CellRuns
-    link: Link
-    rtt: float
     groups: Mapping[str, Group]
+    rate: float
+    rtt: float
     limit: int
+    frame: int
 
     @cached_property
     def buffer(self) -> float:
         """The buffer, bandwidth-delay products."""
-        return self.limit / (self.link.rate * self.rtt / 8)
+        return self.limit / (self.rate * self.rtt / 8)
 
     @property
     def who(self) -> tuple[str, str, int]:
@@ -124,8 +127,7 @@ class Pair:
     @cached_property
     def model(self) -> tuple[float, float]:
         """The share of the first group by the model of BBR, and its window, packets."""
-        packets = self.limit / (self.link.mtu + _HEADER)
-        return predicted(self.buffer, packets, self.rtt, self.flows)
+        return predicted(self.buffer, self.limit / self.frame, self.rtt, self.flows)
 
     def number(self, group: str, key: str) -> Numbers:
         """Give a number of a group, for each seed."""
@@ -201,8 +203,9 @@ def pairs_of(member: Member) -> list[Pair]:
         chain, groups = experiment.topology.chain, experiment.traffic.groups or {}
         limit = experiment.cases[cell.case].queue.limit
         if chain and limit and {ONE, REST} <= set(groups):
-            rtt = value_at(chain.delay, 0)
-            found.append(Pair(cell, experiment.graph.bottleneck, rtt, groups, limit))
+            rate, rtt = chain.bottleneck, chain.delay
+            if isinstance(rate, int) and isinstance(rtt, float):  # no schedule of either
+                found.append(Pair(cell, groups, rate, rtt, limit, chain.mtu + _HEADER))
     return sorted(found, key=lambda pair: (*pair.who, pair.buffer))
 
 
@@ -223,19 +226,16 @@ def _blocks(command: str, member: Member, name: str) -> Iterator[Block]:
 def _table(pairs: Sequence[Pair], name: str) -> Table:
     rows = [
         (
-            *(pair.label, f"{pair.buffer:g}", pair.share.printed(1, 100)),
-            f"{100 * pair.fair:.1f}",
+            *(_at(pair), pair.share.printed(1, 100)),
             *_against_model(pair),
             pair.number(ONE, "loss_percent").printed(2),
-            pair.number(REST, "loss_percent").printed(2),
             pair.number(ONE, "queueing_delay_s.p50").printed(0, 1e3),
-            str(len(pair.cell.runs)),
         )
         for pair in pairs
     ]
     headings = (
-        *("flows", "buffer (BDP)", "share (%)", "fair (%)", "model (%)", "error (points)"),
-        *("loss (%)", "loss, others (%)", "delay, p50 (ms)", "runs"),
+        *("flows and buffer", "share (%)", "model (%)", "error (points)"),
+        *("loss (%)", "delay, p50 (ms)"),
     )
     return Table(
         "shares" if name == "coexistence" else f"{name}-shares",
@@ -259,11 +259,11 @@ def _window_table(pairs: Sequence[Pair], name: str) -> Table:
             Numbers({seed: one[place] for seed, one in pair.sampled.items()}) for place in (1, 2)
         )
         printed = window.printed(0), f"{pair.model[1]:.0f}", recovery.printed(1, 100)
-        rows.append((pair.label, f"{pair.buffer:g}", pair.in_flight.printed(2), *printed))
+        rows.append((_at(pair), pair.in_flight.printed(2), *printed))
     columns = ("in flight / cwnd", "cwnd (packets)", "model (packets)", "in recovery (%)")
     return Table(
         "window" if name == "coexistence" else f"{name}-window",
-        ("flows", "buffer (BDP)", *columns),
+        ("flows and buffer", *columns),
         rows,
         "BBR's window, from TCP_INFO: medians over time (packets in flight: outside loss recovery) "
         "and share of the time in loss recovery; model: the window it predicts.",
