@@ -9,8 +9,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from tcpf_lab.base import shipped
@@ -75,14 +73,13 @@ class Trace:
     @property
     def mean(self) -> int:
         """Mean rate, bit/s."""
-        total = int(opportunities(self.digits).sum())
+        total = sum(opportunities(self.digits))
         return round(total * OPPORTUNITY_BITS * 1000 / len(self.digits))
 
 
-def opportunities(digits: str) -> NDArray[np.uint8]:
+def opportunities(digits: str) -> list[int]:
     """Give the opportunities of each millisecond of a trace: digits of base 36."""
-    code = np.frombuffer(digits.encode(), np.uint8)
-    return np.where(code < ord("a"), code - ord("0"), code - ord("a") + 10).astype(np.uint8)
+    return [int(digit, 36) for digit in digits]
 
 
 def value_at(value: T | Schedule[T], time: float) -> T:

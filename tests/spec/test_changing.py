@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from tcpf_lab.base.units import UnitError
@@ -58,13 +57,12 @@ def test_a_trace_is_written_with_its_opportunities(tmp_path, monkeypatch):
 def test_the_trace_that_comes_with_it_is_found_by_its_name():
     trace = parse_link_rate("trace: cellular.trace")
     lines = (SHIPPED / "cellular.trace").read_text().split()
-    assert opportunities(trace.digits).sum() == len(lines)
+    assert sum(opportunities(trace.digits)) == len(lines)
     assert len(trace.digits) == int(lines[-1])
 
 
 def test_digits_are_of_base_36():
-    assert opportunities("09az").tolist() == [0, 9, 10, 35]
-    assert opportunities("1").dtype == np.uint8
+    assert opportunities("09az") == [0, 9, 10, 35]
 
 
 @pytest.mark.parametrize(
