@@ -27,6 +27,8 @@ EXCHANGE = np.dtype([("flow", "<u4"), ("state", "<u4"), ("start_ns", "<i8"), ("e
 _FINISHED, _FAILED = 0, 2
 #: A line of ``ping -D``: when the reply came, which request it answers, and after how long.
 _REPLY = re.compile(r"^\[(\d+)\.(\d+)\] .*icmp_seq=(\d+) .*time=([\d.]+) ms", re.MULTILINE)
+#: Sequence numbers of echo requests, which begin again after the last.
+_SEQUENCES = 1 << 16
 PERCENTILES = (50, 95, 99)
 
 
@@ -143,7 +145,7 @@ def _datagrams(files: RunFiles, run: Record, probe: Mapping[str, Any]) -> Sent:
     found = _records(files, probe["records"], DATAGRAM)
     _, first = np.unique(found["number"], return_index=True)
     found = found[first]
-    count = _planned(probe)
+    count = int(probe["count"])
     time = probe["start_s"] + probe["interval_s"] * np.arange(count)
     took = np.full(count, np.nan)
     there = found["number"] < count
@@ -156,27 +158,26 @@ def _datagrams(files: RunFiles, run: Record, probe: Mapping[str, Any]) -> Sent:
     return Sent(time, took, np.isnan(took))
 
 
-def _planned(probe: Mapping[str, Any]) -> int:
-    """Packets that a probe sends: at its start, and one each interval before its stop."""
-    length = (probe["stop_s"] - probe["start_s"]) / probe["interval_s"]
-    return max(1, int(np.ceil(round(length, 9))))
-
-
 def _echoes(files: RunFiles, run: Record, probe: Mapping[str, Any]) -> Sent:
-    """Every planned echo request; those without a reply are lost."""
+    """Every planned echo request; those without a reply are lost.
+
+    Sequence numbers have 16 bits: of those alike the reply answers the one whose turn was nearest.
+    """
     text = text_of(files, files.stats, probe["records"])
-    count = max(1, round((probe["stop_s"] - probe["start_s"]) / probe["interval_s"]))
+    count = int(probe["count"])
     time = probe["start_s"] + probe["interval_s"] * np.arange(count)
     took = np.full(count, np.nan)
     clock = run.clocks.of(probe["sender"])
     for second, part, sequence, milliseconds in _REPLY.findall(text):
+        delay = float(milliseconds) / 1e3
+        came = int(second) * 10**9 + int(part.ljust(9, "0"))
+        own = came - (run.epoch_ns if clock is None else clock.own_epoch_ns)
+        sent = _after_epoch(run, clock, np.array([own]))[0] / 1e9 - delay
+        turn = (sent - probe["start_s"]) / probe["interval_s"]
         place = int(sequence) - 1
-        if place < count and np.isnan(took[place]):
-            took[place] = float(milliseconds) / 1e3
-            came = int(second) * 10**9 + int(part.ljust(9, "0"))
-            own = came - (run.epoch_ns if clock is None else clock.own_epoch_ns)
-            after = _after_epoch(run, clock, np.array([own]))[0]
-            time[place] = after / 1e9 - took[place]
+        place += _SEQUENCES * round((turn - place) / _SEQUENCES)
+        if 0 <= place < count and np.isnan(took[place]):
+            time[place], took[place] = sent, delay
     return Sent(time, took, np.isnan(took))
 
 

@@ -55,11 +55,15 @@ def expect(run: Run) -> dict[str, Any]:
             "records": _records(name, probe),
             "start_s": probe.start,
             "stop_s": _stop(run, probe),
-            **({"interval_s": probe.interval} if isinstance(probe, Datagrams | Echo) else {}),
+            **(_periodic(run, probe) if isinstance(probe, Datagrams | Echo) else {}),
         }
         for name, probe in probes(run).items()
     ]
     return {"probes": found} if found else {}
+
+
+def _periodic(run: Run, probe: Datagrams | Echo) -> dict[str, Any]:
+    return {"interval_s": probe.interval, "count": probe.count(_stop(run, probe))}
 
 
 def _records(name: str, probe: Probe) -> str:
@@ -78,7 +82,7 @@ def _programs(run: Run, graph: Graph, name: str) -> Iterator[Start]:
     between = ("--from", seconds(probe.start), "--until", seconds(_stop(run, probe)))
     match probe:
         case Echo():
-            count = max(1, round((_stop(run, probe) - probe.start) / probe.interval))
+            count = probe.count(_stop(run, probe))
             headers = _ICMP_HEADERS[run.experiment.traffic.ip_of(probe)]
             argv = (
                 *("ping", "-n", "-D", "-c", str(count), "-i", seconds(probe.interval)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
@@ -60,6 +61,10 @@ class _Periodic(Probe):
         yield from super().problems()
         if self.interval < _SHORTEST:
             yield ("interval",), f"must be at least 1 ms, not {format_duration(self.interval)}"
+
+    def count(self, stop: float) -> int:
+        """Give the number of packets: one at `start`, and one each interval before `stop`."""
+        return max(1, math.ceil(round((stop - self.start) / self.interval, 9)))
 
 
 class Echo(_Periodic):
