@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 from typing import Any
 
 from tcpf_lab.plan.step import EPOCH, PROGRAMS, Phase, Ready, Start
@@ -41,6 +42,12 @@ def end(run: Run, graph: Graph) -> Phase:
 def needed(run: Run) -> tuple[str, ...]:
     """Give the programs of the system that the probes need."""
     return ("ping",) * any(isinstance(probe, Echo) for probe in probes(run).values())
+
+
+def ends_of_tcp(run: Run) -> tuple[str, ...]:
+    """Name the hosts of request probes: those of other kinds have no TCP."""
+    asking = [name for name, probe in probes(run).items() if isinstance(probe, Exchanges)]
+    return tuple(node for name in asking for node in (sender_of(name), receiver_of(name)))
 
 
 def expect(run: Run) -> dict[str, Any]:
@@ -113,11 +120,18 @@ def _programs(run: Run, graph: Graph, name: str) -> Iterator[Start]:
             yield _probe(near, f"{name}-server", words, listens=True)
             words = (
                 *("ask", "--connect", reached[near], *between, "--flows", str(probe.flows)),
+                *("--first", str(_loops_before(run, name))),
                 *("--seed", str(run.seed), "--think", seconds(probe.think)),
                 *("--request", str(probe.request), "--response", str(probe.response)),
                 *("--records", records, *(("--reuse",) if probe.reuse else ())),
             )
             yield _probe(far, f"{name}-client", words)
+
+
+def _loops_before(run: Run, name: str) -> int:
+    """Count the closed loops of the probes before one: think times depend on a loop's number."""
+    before = takewhile(lambda other: other != name, probes(run))
+    return sum(getattr(probes(run)[other], "flows", 0) for other in before)
 
 
 def _probe(node: str, name: str, words: tuple[str, ...], *, listens: bool = False) -> Start:

@@ -110,7 +110,7 @@ class Exchanges(Probe):
     """TCP requests and their responses, such as pages of a site: completion times.
 
     Each flow sends a request, takes the response, thinks, and repeats. Think times depend on the
-    seed and the flow alone.
+    seed and the flow's number among those of all request probes.
     """
 
     kind: Literal["request"]
