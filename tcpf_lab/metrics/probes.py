@@ -58,8 +58,9 @@ def probes(files: RunFiles, run: Record) -> Extra:
     ``load``, of what it sent in the measured window; of packets without the last second, and half
     of the window at most, as they may still be under way: packets or exchanges, loss in per cent,
     mean, percentiles and maximum of the delay (``udp``: one way), round-trip time (``icmp``) or
-    completion time (``request``) in seconds, and jitter, the mean difference of consecutive delays
-    (RFC 5481).
+    completion time (``request``) in seconds, and jitter: the mean magnitude of the inter-packet
+    delay variation (IPDV, RFC 5481), of consecutive packets of which neither was lost; None for
+    ``request``, whose exchanges are no packets. Of ``icmp`` it is that of round-trip times.
 
     Parameters
     ----------
@@ -204,14 +205,15 @@ def _described(run: Record, probe: Mapping[str, Any], sent: Sent) -> dict[str, A
     idle, load = sent.time_s < begins, (sent.time_s >= start) & (sent.time_s < end)
     if probe["kind"] != "request":  # what is sent at the very end may still be under way
         load &= sent.time_s < end - min(1.0, (end - start) / 2)
+    packets = probe["kind"] != "request"
     return {
         **{key: probe[key] for key in ("name", "kind", "direction")},
-        "idle": _numbers(sent, idle) if np.any(idle) else None,
-        "load": _numbers(sent, load),
+        "idle": _numbers(sent, idle, packets=packets) if np.any(idle) else None,
+        "load": _numbers(sent, load, packets=packets),
     }
 
 
-def _numbers(sent: Sent, chosen: NDArray[np.bool_]) -> dict[str, Any]:
+def _numbers(sent: Sent, chosen: NDArray[np.bool_], *, packets: bool) -> dict[str, Any]:
     took, count = sent.took_s[chosen], int(np.sum(chosen))
     known = took[~np.isnan(took)]
     return {
@@ -220,8 +222,31 @@ def _numbers(sent: Sent, chosen: NDArray[np.bool_]) -> dict[str, Any]:
         "mean_s": float(np.mean(known)) if known.size else None,
         **{f"p{at}_s": or_none(percentile, known, at) for at in PERCENTILES},
         "max_s": float(np.max(known)) if known.size else None,
-        "jitter_s": float(np.mean(np.abs(np.diff(known)))) if known.size > 1 else None,
+        "jitter_s": jitter(took) if packets else None,
     }
+
+
+def jitter(delay_s: NDArray[np.float64]) -> float | None:
+    """Mean magnitude of the inter-packet delay variation (IPDV, RFC 5481), s.
+
+    Parameters
+    ----------
+    delay_s : float64, shape (n,)
+        Delays in the order of sending; NaN for lost packets.
+
+    Returns
+    -------
+    float or None
+        None without two consecutive packets that arrived.
+
+    Examples
+    --------
+    >>> jitter(np.array([1.0, 3.0, np.nan, 9.0, 8.0]))
+    1.5
+    """
+    variation = np.abs(np.diff(delay_s))
+    known = variation[~np.isnan(variation)]
+    return float(np.mean(known)) if known.size else None
 
 
 def _ran(found: Mapping[str, Sent], unreadable: list[str]) -> CheckResult:
