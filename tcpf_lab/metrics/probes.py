@@ -27,6 +27,8 @@ EXCHANGE = np.dtype([("flow", "<u4"), ("state", "<u4"), ("start_ns", "<i8"), ("e
 _FINISHED, _FAILED = 0, 2
 #: A line of ``ping -D``: when the reply came, which request it answers, and after how long.
 _REPLY = re.compile(r"^\[(\d+)\.(\d+)\] .*icmp_seq=(\d+) .*time=([\d.]+) ms", re.MULTILINE)
+#: What it says at its end: how many it sent, and in what time.
+_SENT = re.compile(r"^(\d+) packets transmitted, .* time (\d+)ms$", re.MULTILINE)
 #: Sequence numbers of echo requests, which begin again after the last.
 _SEQUENCES = 1 << 16
 PERCENTILES = (50, 95, 99)
@@ -160,26 +162,44 @@ def _datagrams(files: RunFiles, run: Record, probe: Mapping[str, Any]) -> Sent:
 
 
 def _echoes(files: RunFiles, run: Record, probe: Mapping[str, Any]) -> Sent:
-    """Every planned echo request; those without a reply are lost.
+    """Every echo request; those without a reply are lost, and were sent evenly between the others.
 
-    Sequence numbers have 16 bits: of those alike the reply answers the one whose turn was nearest.
+    Sequence numbers have 16 bits: of those alike a reply answers the one whose turn was nearest.
     """
     text = text_of(files, files.stats, probe["records"])
-    count = int(probe["count"])
-    time = probe["start_s"] + probe["interval_s"] * np.arange(count)
-    took = np.full(count, np.nan)
+    summary = _SENT.search(text)
+    if summary is None:
+        raise UnreadableError(f"stats/{probe['records']} is cut off")
+    count = int(summary[1])
+    interval = float(summary[2]) / 1e3 / (count - 1) if count > 1 else probe["interval_s"]
+    time, took = np.full((2, count), np.nan)
+    last, last_sent = 0, float(probe["start_s"])
     clock = run.clocks.of(probe["sender"])
     for second, part, sequence, milliseconds in _REPLY.findall(text):
         delay = float(milliseconds) / 1e3
         came = int(second) * 10**9 + int(part.ljust(9, "0"))
         own = came - (run.epoch_ns if clock is None else clock.own_epoch_ns)
         sent = _after_epoch(run, clock, np.array([own]))[0] / 1e9 - delay
-        turn = (sent - probe["start_s"]) / probe["interval_s"]
+        turn = last + (sent - last_sent) / interval
         place = int(sequence) - 1
         place += _SEQUENCES * round((turn - place) / _SEQUENCES)
         if 0 <= place < count and np.isnan(took[place]):
             time[place], took[place] = sent, delay
-    return Sent(time, took, np.isnan(took))
+            last, last_sent = place, sent
+    lost = np.isnan(took)
+    return Sent(_between(time, probe["start_s"], interval), took, lost)
+
+
+def _between(time_s: NDArray[np.float64], start_s: float, interval_s: float) -> NDArray[np.float64]:
+    """Fill in times that are NaN, evenly between those known, which the interval goes on from."""
+    number = np.arange(time_s.size)
+    known = np.flatnonzero(~np.isnan(time_s))
+    if not known.size:
+        return np.asarray(start_s + interval_s * number, np.float64)
+    first, last = known[0], known[-1]
+    filled = np.interp(number, known, time_s[known])
+    before, after = np.minimum(number - first, 0), np.maximum(number - last, 0)
+    return np.asarray(filled + interval_s * (before + after), np.float64)
 
 
 def _exchanges(files: RunFiles, run: Record, probe: Mapping[str, Any]) -> Sent:

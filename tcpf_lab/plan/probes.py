@@ -18,6 +18,11 @@ from tcpf_lab.spec.sweep import Run
 PORT = 5002
 #: How long a receiver waits for the last datagram, s.
 _LAST_S = 1.0
+#: How long `ping` may take after its stop, s: for the last replies, or as it lags behind its
+#: intervals. By itself it would wait ten seconds, or for two of the longest round-trip times.
+_ECHO_LAST_S = 4.0
+#: Ends `ping` in time. Its status is 1 if no reply comes, of which a check of the run reports.
+_PING = 'timeout --preserve-status -s INT "$@"; test $? -le 1'
 #: Bytes of IP and ICMP headers: `ping` counts what stands behind.
 _ICMP_HEADERS: dict[Ip, int] = {4: 28, 6: 48}
 
@@ -91,7 +96,9 @@ def _programs(run: Run, graph: Graph, name: str) -> Iterator[Start]:
         case Echo():
             count = probe.count(_stop(run, probe))
             headers = _ICMP_HEADERS[run.experiment.traffic.ip_of(probe)]
+            longest = seconds(_stop(run, probe) - probe.start + _ECHO_LAST_S)
             argv = (
+                *("sh", "-c", _PING, "ping", longest),
                 *("ping", "-n", "-D", "-c", str(count), "-i", seconds(probe.interval)),
                 *("-s", str(probe.size - headers), reached[far]),
             )

@@ -32,7 +32,7 @@ class Probe(SpecModel):
     rtt: Duration | None = None
     """Base round-trip time. Default: the topology's `delay`."""
     start: Duration = 0.0
-    """Time of the first packet."""
+    """Time of the first packet; of requests, from which the first think time counts."""
     stop: Duration | None = None
     """Time after the last packet. Default: the end of the run."""
 
@@ -68,7 +68,10 @@ class _Periodic(Probe):
 
 
 class Echo(_Periodic):
-    """ICMP echo requests and replies, by `ping`: round-trip times."""
+    """ICMP echo requests and replies, by `ping`: round-trip times to three digits.
+
+    While `ping` awaits replies it looks at its clock every 10 ms: intervals below 50 ms get longer.
+    """
 
     kind: Literal["icmp"]
     """ICMP echo."""
