@@ -91,7 +91,8 @@ class Datagrams(_Periodic):
     kind: Literal["udp"]
     """UDP datagrams."""
     direction: Direction = "up"
-    """`up`: through the queue under test. `down`: the other way."""
+    """`up`: through the queue under test. `down`: the other way, through the queue of groups
+    `down` if there are any."""
     size: Size = 200
     """Length of an IP packet, 44 B (IPv6: 64 B) to 1500 B."""
     dscp: Dscp = 0
@@ -119,7 +120,8 @@ class Exchanges(Probe):
     kind: Literal["request"]
     """TCP requests and responses."""
     direction: Direction = "up"
-    """Direction of the responses. `up`: through the queue under test. `down`: the other way."""
+    """Direction of the responses. `up`: through the queue under test. `down`: the other way,
+    through the queue of groups `down` if there are any."""
     flows: int = Field(default=1, ge=1, le=1000)
     """Number of closed loops."""
     request: Size = 100
