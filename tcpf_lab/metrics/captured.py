@@ -92,7 +92,7 @@ class CapturedRecord(Record):
     transit : Transit
         The bottleneck.
     max_delay_ns : int
-        Longest stay in the bottleneck's queue while the machine does not stand still.
+        How long before the window's end a packet enters the queue at the latest to be judged.
     ways : tuple of Way
         Directions with a queue under test, of a run with groups; empty without groups.
     """
@@ -241,9 +241,10 @@ def max_delay_ns(expect: dict[str, Any]) -> int:
 
 
 def _judged_delay_ns(expect: dict[str, Any], delay: int) -> int:
-    """How long before the window's end a packet enters at the latest to count as one of it.
+    """How long before the window's end a packet enters the queue at the latest to be judged.
 
-    The kernel's default limits hold seconds of traffic, which such a queue never has.
+    That is `delay`, its longest stay there. The kernel's default limits hold seconds of traffic,
+    which such a queue never has: half a second with these.
     """
     return min(delay, MAX_DELAY_NS) if expect["qdisc"].get("default_limit") else delay
 

@@ -161,7 +161,9 @@ def routes_in_force(files: RunFiles, run: Record) -> CheckResult:
     A sender reaches its receiver through one: without any, nothing was checked.
     """
     problems, checked = [], 0
-    requested = (run.expect.get("routes") or {}) | (run.expect.get("receiver_routes") or {})
+    requested: dict[str, Any] = {}
+    for key in ("routes", "receiver_routes", "probe_routes"):
+        requested |= run.expect.get(key) or {}
     for node, wanted in requested.items():
         own = [route for route in stats_json(files, f"route-{node}.json") if "gateway" in route]
         problems += [] if own else [f"{node} has no route through a gateway"]

@@ -27,6 +27,10 @@ EXCHANGE = np.dtype([("flow", "<u4"), ("state", "<u4"), ("start_ns", "<i8"), ("e
 _FINISHED, _FAILED = 0, 2
 #: A line of ``ping -D``: when the reply came, which request it answers, and after how long.
 _REPLY = re.compile(r"^\[(\d+)\.(\d+)\] .*icmp_seq=(\d+) .*time=([\d.]+) ms", re.MULTILINE)
+#: What it says at its end: how many it sent, and in what time.
+_SENT = re.compile(r"^(\d+) packets transmitted, .* time (\d+)ms$", re.MULTILINE)
+#: Sequence numbers of echo requests, which begin again after the last.
+_SEQUENCES = 1 << 16
 PERCENTILES = (50, 95, 99)
 
 
@@ -56,8 +60,9 @@ def probes(files: RunFiles, run: Record) -> Extra:
     ``load``, of what it sent in the measured window; of packets without the last second, and half
     of the window at most, as they may still be under way: packets or exchanges, loss in per cent,
     mean, percentiles and maximum of the delay (``udp``: one way), round-trip time (``icmp``) or
-    completion time (``request``) in seconds, and jitter, the mean difference of consecutive delays
-    (RFC 5481).
+    completion time (``request``) in seconds, and jitter: the mean magnitude of the inter-packet
+    delay variation (IPDV, RFC 5481), of consecutive packets of which neither was lost; None for
+    ``request``, whose exchanges are no packets. Of ``icmp`` it is that of round-trip times.
 
     Parameters
     ----------
@@ -143,7 +148,7 @@ def _datagrams(files: RunFiles, run: Record, probe: Mapping[str, Any]) -> Sent:
     found = _records(files, probe["records"], DATAGRAM)
     _, first = np.unique(found["number"], return_index=True)
     found = found[first]
-    count = _planned(probe)
+    count = int(probe["count"])
     time = probe["start_s"] + probe["interval_s"] * np.arange(count)
     took = np.full(count, np.nan)
     there = found["number"] < count
@@ -156,28 +161,45 @@ def _datagrams(files: RunFiles, run: Record, probe: Mapping[str, Any]) -> Sent:
     return Sent(time, took, np.isnan(took))
 
 
-def _planned(probe: Mapping[str, Any]) -> int:
-    """Packets that a probe sends: at its start, and one each interval before its stop."""
-    length = (probe["stop_s"] - probe["start_s"]) / probe["interval_s"]
-    return max(1, int(np.ceil(round(length, 9))))
-
-
 def _echoes(files: RunFiles, run: Record, probe: Mapping[str, Any]) -> Sent:
-    """Every planned echo request; those without a reply are lost."""
+    """Every echo request; those without a reply are lost, and were sent evenly between the others.
+
+    Sequence numbers have 16 bits: of those alike a reply answers the one whose turn was nearest.
+    """
     text = text_of(files, files.stats, probe["records"])
-    count = max(1, round((probe["stop_s"] - probe["start_s"]) / probe["interval_s"]))
-    time = probe["start_s"] + probe["interval_s"] * np.arange(count)
-    took = np.full(count, np.nan)
+    summary = _SENT.search(text)
+    if summary is None:
+        raise UnreadableError(f"stats/{probe['records']} is cut off")
+    count = int(summary[1])
+    interval = float(summary[2]) / 1e3 / (count - 1) if count > 1 else probe["interval_s"]
+    time, took = np.full((2, count), np.nan)
+    last, last_sent = 0, float(probe["start_s"])
     clock = run.clocks.of(probe["sender"])
     for second, part, sequence, milliseconds in _REPLY.findall(text):
+        delay = float(milliseconds) / 1e3
+        came = int(second) * 10**9 + int(part.ljust(9, "0"))
+        own = came - (run.epoch_ns if clock is None else clock.own_epoch_ns)
+        sent = _after_epoch(run, clock, np.array([own]))[0] / 1e9 - delay
+        turn = last + (sent - last_sent) / interval
         place = int(sequence) - 1
-        if place < count and np.isnan(took[place]):
-            took[place] = float(milliseconds) / 1e3
-            came = int(second) * 10**9 + int(part.ljust(9, "0"))
-            own = came - (run.epoch_ns if clock is None else clock.own_epoch_ns)
-            after = _after_epoch(run, clock, np.array([own]))[0]
-            time[place] = after / 1e9 - took[place]
-    return Sent(time, took, np.isnan(took))
+        place += _SEQUENCES * round((turn - place) / _SEQUENCES)
+        if 0 <= place < count and np.isnan(took[place]):
+            time[place], took[place] = sent, delay
+            last, last_sent = place, sent
+    lost = np.isnan(took)
+    return Sent(_between(time, probe["start_s"], interval), took, lost)
+
+
+def _between(time_s: NDArray[np.float64], start_s: float, interval_s: float) -> NDArray[np.float64]:
+    """Fill in times that are NaN, evenly between those known, which the interval goes on from."""
+    number = np.arange(time_s.size)
+    known = np.flatnonzero(~np.isnan(time_s))
+    if not known.size:
+        return np.asarray(start_s + interval_s * number, np.float64)
+    first, last = known[0], known[-1]
+    filled = np.interp(number, known, time_s[known])
+    before, after = np.minimum(number - first, 0), np.maximum(number - last, 0)
+    return np.asarray(filled + interval_s * (before + after), np.float64)
 
 
 def _exchanges(files: RunFiles, run: Record, probe: Mapping[str, Any]) -> Sent:
@@ -203,14 +225,15 @@ def _described(run: Record, probe: Mapping[str, Any], sent: Sent) -> dict[str, A
     idle, load = sent.time_s < begins, (sent.time_s >= start) & (sent.time_s < end)
     if probe["kind"] != "request":  # what is sent at the very end may still be under way
         load &= sent.time_s < end - min(1.0, (end - start) / 2)
+    packets = probe["kind"] != "request"
     return {
         **{key: probe[key] for key in ("name", "kind", "direction")},
-        "idle": _numbers(sent, idle) if np.any(idle) else None,
-        "load": _numbers(sent, load),
+        "idle": _numbers(sent, idle, packets=packets) if np.any(idle) else None,
+        "load": _numbers(sent, load, packets=packets),
     }
 
 
-def _numbers(sent: Sent, chosen: NDArray[np.bool_]) -> dict[str, Any]:
+def _numbers(sent: Sent, chosen: NDArray[np.bool_], *, packets: bool) -> dict[str, Any]:
     took, count = sent.took_s[chosen], int(np.sum(chosen))
     known = took[~np.isnan(took)]
     return {
@@ -219,8 +242,31 @@ def _numbers(sent: Sent, chosen: NDArray[np.bool_]) -> dict[str, Any]:
         "mean_s": float(np.mean(known)) if known.size else None,
         **{f"p{at}_s": or_none(percentile, known, at) for at in PERCENTILES},
         "max_s": float(np.max(known)) if known.size else None,
-        "jitter_s": float(np.mean(np.abs(np.diff(known)))) if known.size > 1 else None,
+        "jitter_s": jitter(took) if packets else None,
     }
+
+
+def jitter(delay_s: NDArray[np.float64]) -> float | None:
+    """Mean magnitude of the inter-packet delay variation (IPDV, RFC 5481), s.
+
+    Parameters
+    ----------
+    delay_s : float64, shape (n,)
+        Delays in the order of sending; NaN for lost packets.
+
+    Returns
+    -------
+    float or None
+        None without two consecutive packets that arrived.
+
+    Examples
+    --------
+    >>> jitter(np.array([1.0, 3.0, np.nan, 9.0, 8.0]))
+    1.5
+    """
+    variation = np.abs(np.diff(delay_s))
+    known = variation[~np.isnan(variation)]
+    return float(np.mean(known)) if known.size else None
 
 
 def _ran(found: Mapping[str, Sent], unreadable: list[str]) -> CheckResult:

@@ -234,13 +234,16 @@ def _distributions(block: GainBlock, own: str) -> Iterator[Drawing]:
     each = max(1, DISTINCT // most)
     parts = [cells[at : at + each] for at in range(0, len(cells), each)]
     for number, part in enumerate(parts, 1):
+        points = tuple(point for cell in part for point in _quantiles(cell))
+        if not points:  # no group has packets in the measured time
+            continue
         name = f"fig-delay-{own}" + (f"-{number}" if len(parts) > 1 else "")
         yield Drawing(
             name,
             f"Distribution of queueing delay, {block.label}",
             "Share of each group's data packets that stay no longer in the queue; quantiles are "
             "means over seeds.",
-            tuple(point for cell in part for point in _quantiles(cell)),
+            points,
             Cdf(f"{block.label}, means over seeds"),
             axis="Queueing delay (ms)",
         )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tcpf_lab.plan import queues
+from tcpf_lab.plan.probes import ends_of_tcp
 from tcpf_lab.plan.queues import bottleneck, bottlenecks, delay, opposite, rate
 from tcpf_lab.plan.step import Command, Drained, LetPass, Phase, ReadFile, Ready, Start, Step, Stop
 from tcpf_lab.plan.topology import Interface, interfaces, on_wires, other_end, senders_at, toward
@@ -206,7 +207,8 @@ def counters(run: Run, graph: Graph) -> Phase:
         if node.role == "sender":
             output = f"stats/retransmissions-{node.name}.bin"
             steps.append(ReadFile(node.name, RETRANSMISSIONS, output, optional=True))
-        if node.role == "sender" or (node.role == "receiver" and _routed(run)):
+        routed = node.role == "sender" or (node.role == "receiver" and _routed(run))
+        if routed or node.name in ends_of_tcp(run):
             routes = ("ip", *(("-6",) if node.ip == 6 else ()), "-j", "route", "show")
             steps.append(Command(node.name, routes, f"stats/route-{node.name}.json"))
     steps += [

@@ -75,14 +75,14 @@ def _allowed_congestion(sysctls: Mapping[str, Mapping[str, str]]) -> Iterator[Sy
 
 
 def of_ends(run: Run, graph: Graph) -> dict[str, dict[str, str]]:
-    """Give every sender's and receiver's sysctls: of its TCP or group, and what users need."""
+    """Give the sysctls of all ends of TCP: of its TCP or group, and what users need."""
     tcp, groups = run.experiment.tcp, run.experiment.traffic.groups
     if groups is not None:
         return {
             node: group.settings(tcp)
             for name, group in groups.items()
             for node in (sender_of(name), receiver_of(name))
-        }
+        } | dict.fromkeys(probes.ends_of_tcp(run), tcp.sysctls())
     return {
         node.name: tcp.sysctls() | sysctls_of_users(run, node.role)
         for node in graph.nodes
@@ -256,6 +256,7 @@ def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[
         "sysctl": sysctls,
         "routes": dict.fromkeys(senders, run.experiment.tcp.route_metrics()),
         **_expect_receivers(run, graph),
+        **_expect_probe_routes(run),
         **expect_users(run),
         "offloads_off": {"devices": devices, "features": list(OFFLOADS_OFF)},
     }
@@ -353,6 +354,12 @@ def _expect_wires(graph: Graph) -> dict[str, Any]:
         for near, far in zip(ends[::2], ends[1::2], strict=True)
     ]
     return {"wires": wires} if wires else {}
+
+
+def _expect_probe_routes(run: Run) -> dict[str, Any]:
+    """Routes of the hosts of request probes; empty if there are none."""
+    ends = probes.ends_of_tcp(run)
+    return {"probe_routes": dict.fromkeys(ends, run.experiment.tcp.route_metrics())} if ends else {}
 
 
 def _expect_receivers(run: Run, graph: Graph) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 from typing import Any
 
 from tcpf_lab.plan.step import EPOCH, PROGRAMS, Phase, Ready, Start
@@ -17,6 +18,11 @@ from tcpf_lab.spec.sweep import Run
 PORT = 5002
 #: How long a receiver waits for the last datagram, s.
 _LAST_S = 1.0
+#: How long `ping` may take after its stop, s: for the last replies, or as it lags behind its
+#: intervals. By itself it would wait ten seconds, or for two of the longest round-trip times.
+_ECHO_LAST_S = 4.0
+#: Ends `ping` in time. Its status is 1 if no reply comes, of which a check of the run reports.
+_PING = 'timeout --preserve-status -s INT "$@"; test $? -le 1'
 #: Bytes of IP and ICMP headers: `ping` counts what stands behind.
 _ICMP_HEADERS: dict[Ip, int] = {4: 28, 6: 48}
 
@@ -43,6 +49,12 @@ def needed(run: Run) -> tuple[str, ...]:
     return ("ping",) * any(isinstance(probe, Echo) for probe in probes(run).values())
 
 
+def ends_of_tcp(run: Run) -> tuple[str, ...]:
+    """Name the hosts of request probes: those of other kinds have no TCP."""
+    asking = [name for name, probe in probes(run).items() if isinstance(probe, Exchanges)]
+    return tuple(node for name in asking for node in (sender_of(name), receiver_of(name)))
+
+
 def expect(run: Run) -> dict[str, Any]:
     """The probes for the analysis; empty if there are none."""
     found = [
@@ -55,11 +67,15 @@ def expect(run: Run) -> dict[str, Any]:
             "records": _records(name, probe),
             "start_s": probe.start,
             "stop_s": _stop(run, probe),
-            **({"interval_s": probe.interval} if isinstance(probe, Datagrams | Echo) else {}),
+            **(_periodic(run, probe) if isinstance(probe, Datagrams | Echo) else {}),
         }
         for name, probe in probes(run).items()
     ]
     return {"probes": found} if found else {}
+
+
+def _periodic(run: Run, probe: Datagrams | Echo) -> dict[str, Any]:
+    return {"interval_s": probe.interval, "count": probe.count(_stop(run, probe))}
 
 
 def _records(name: str, probe: Probe) -> str:
@@ -78,9 +94,11 @@ def _programs(run: Run, graph: Graph, name: str) -> Iterator[Start]:
     between = ("--from", seconds(probe.start), "--until", seconds(_stop(run, probe)))
     match probe:
         case Echo():
-            count = max(1, round((_stop(run, probe) - probe.start) / probe.interval))
+            count = probe.count(_stop(run, probe))
             headers = _ICMP_HEADERS[run.experiment.traffic.ip_of(probe)]
+            longest = seconds(_stop(run, probe) - probe.start + _ECHO_LAST_S)
             argv = (
+                *("sh", "-c", _PING, "ping", longest),
                 *("ping", "-n", "-D", "-c", str(count), "-i", seconds(probe.interval)),
                 *("-s", str(probe.size - headers), reached[far]),
             )
@@ -109,11 +127,18 @@ def _programs(run: Run, graph: Graph, name: str) -> Iterator[Start]:
             yield _probe(near, f"{name}-server", words, listens=True)
             words = (
                 *("ask", "--connect", reached[near], *between, "--flows", str(probe.flows)),
+                *("--first", str(_loops_before(run, name))),
                 *("--seed", str(run.seed), "--think", seconds(probe.think)),
                 *("--request", str(probe.request), "--response", str(probe.response)),
                 *("--records", records, *(("--reuse",) if probe.reuse else ())),
             )
             yield _probe(far, f"{name}-client", words)
+
+
+def _loops_before(run: Run, name: str) -> int:
+    """Count the closed loops of the probes before one: think times depend on a loop's number."""
+    before = takewhile(lambda other: other != name, probes(run))
+    return sum(getattr(probes(run)[other], "flows", 0) for other in before)
 
 
 def _probe(node: str, name: str, words: tuple[str, ...], *, listens: bool = False) -> Start:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
@@ -31,7 +32,7 @@ class Probe(SpecModel):
     rtt: Duration | None = None
     """Base round-trip time. Default: the topology's `delay`."""
     start: Duration = 0.0
-    """Time of the first packet."""
+    """Time of the first packet; of requests, from which the first think time counts."""
     stop: Duration | None = None
     """Time after the last packet. Default: the end of the run."""
 
@@ -61,9 +62,16 @@ class _Periodic(Probe):
         if self.interval < _SHORTEST:
             yield ("interval",), f"must be at least 1 ms, not {format_duration(self.interval)}"
 
+    def count(self, stop: float) -> int:
+        """Give the number of packets: one at `start`, and one each interval before `stop`."""
+        return max(1, math.ceil(round((stop - self.start) / self.interval, 9)))
+
 
 class Echo(_Periodic):
-    """ICMP echo requests and replies, by `ping`: round-trip times."""
+    """ICMP echo requests and replies, by `ping`: round-trip times to three digits.
+
+    While `ping` awaits replies it looks at its clock every 10 ms: intervals below 50 ms get longer.
+    """
 
     kind: Literal["icmp"]
     """ICMP echo."""
@@ -83,7 +91,8 @@ class Datagrams(_Periodic):
     kind: Literal["udp"]
     """UDP datagrams."""
     direction: Direction = "up"
-    """`up`: through the queue under test. `down`: the other way."""
+    """`up`: through the queue under test. `down`: the other way, through the queue of groups
+    `down` if there are any."""
     size: Size = 200
     """Length of an IP packet, 44 B (IPv6: 64 B) to 1500 B."""
     dscp: Dscp = 0
@@ -105,13 +114,14 @@ class Exchanges(Probe):
     """TCP requests and their responses, such as pages of a site: completion times.
 
     Each flow sends a request, takes the response, thinks, and repeats. Think times depend on the
-    seed and the flow alone.
+    seed and the flow's number among those of all request probes.
     """
 
     kind: Literal["request"]
     """TCP requests and responses."""
     direction: Direction = "up"
-    """Direction of the responses. `up`: through the queue under test. `down`: the other way."""
+    """Direction of the responses. `up`: through the queue under test. `down`: the other way,
+    through the queue of groups `down` if there are any."""
     flows: int = Field(default=1, ge=1, le=1000)
     """Number of closed loops."""
     request: Size = 100

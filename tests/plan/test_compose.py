@@ -1,6 +1,7 @@
 """The plan of a run: golden text for one, properties for all shipped experiments."""
 
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,26 @@ def test_plan_of_groups_in_both_directions_is_the_reviewed_one(golden, tmp_path)
     path.write_text(GROUPS)
     (run,) = expand(load(path))
     golden("groups", str(compose(run)))
+
+
+def test_request_probes_think_at_times_of_their_own_and_have_the_settings_of_tcp(tmp_path):
+    path = tmp_path / "groups.yaml"
+    more = "    twin: {kind: request, response: 20 kB, think: 100 ms, flows: 2}\ncases:"
+    found = GROUPS.replace("cases:", more).replace("modern}", "modern, initcwnd: 4}")
+    path.write_text(
+        found.replace("    page:", "    first: {kind: request, response: 1 kB}\n    page:")
+    )
+    (run,) = expand(load(path))
+    text = str(compose(run))
+    loops = {step.name: step.argv for step in compose(run).steps if isinstance(step, Start)}
+    numbers = {
+        name: loops[f"probe-{name}-client"][loops[f"probe-{name}-client"].index("--first") + 1]
+        for name in ("first", "page", "twin")
+    }
+    assert numbers == {"first": "0", "page": "1", "twin": "2"}
+    for node in ("Spage", "Dpage"):
+        assert re.search(rf"^{node} +sysctl -w net.ipv4.tcp_sack=1$", text, re.MULTILINE)
+        assert re.search(rf"^{node} +ip route add .* initcwnd 4$", text, re.MULTILINE)
 
 
 def groups_with(tmp_path, *settings):

@@ -197,7 +197,8 @@ def delay_cdf(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:  # noqa: ARG0
     Raises
     ------
     LabError
-        If a run has no groups, or there are more lines than can be distinguished.
+        If a run has no groups, no group has packets, or there are more lines than can be
+        distinguished.
     """
     found = grouped(runs)
     lines = {
@@ -205,6 +206,12 @@ def delay_cdf(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:  # noqa: ARG0
         for cell in found
         for name, values in _mean_quantiles(cell).items()
     }
+    if not lines:
+        raise LabError(
+            "no group has packets in the measured time",
+            where=str(found[0].first.files.root),
+            hint="`groups` draws the whole run",
+        )
     if len(lines) > DISTINCT:
         raise RequestError(
             f"{len(lines)} lines; a figure distinguishes at most {DISTINCT}",
@@ -248,13 +255,18 @@ def draw_cdf(lines: Mapping[tuple[str, str], ArrayLike], subtitle: str) -> Figur
 
 
 def _cdf_looks(lines: Sequence[tuple[str, str]]) -> dict[str, CaseStyle]:
-    """Give each line a look: of several cells the colour is the cell's, the dash the group's."""
+    """Give each line a look: of several cells the colour is the cell's, the dash the group's.
+
+    With more groups than dashes each line has a look of its own.
+    """
     cells, names = (list(dict.fromkeys(words)) for words in zip(*lines, strict=True))
     if len(cells) == 1 or len(names) == 1:
         return contrasting_styles(names if len(cells) == 1 else cells)
+    if len(names) > len(_DASHES):
+        return contrasting_styles([f"{cell}: {name}" for cell, name in lines])
     colours = contrasting_styles(cells)
     return {
-        label: replace(colours[cell], label=label, dash=_DASHES[names.index(name) % len(_DASHES)])
+        label: replace(colours[cell], label=label, dash=_DASHES[names.index(name)])
         for cell, name in lines
         for label in (f"{cell}: {name}",)
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,12 @@ from matplotlib.patches import Rectangle
 from plot_runs import TINY, tiny, usual
 from test_plots import figure, lines, texts
 
+from tcpf_lab.base.errors import LabError
 from tcpf_lab.report.figure import bars
 from tcpf_lab.report.pages import pdf as module
 from tcpf_lab.report.pages.html import REPLACEMENT
 from tcpf_lab.report.pages.pdf import glyphs
+from tcpf_lab.report.plots import groups
 from tcpf_lab.report.plots.canvas import looks, render
 from tcpf_lab.report.plots.runs import DrawnRun, grouped
 from tcpf_lab.report.section import Cell, CellResult, Estimate
@@ -134,3 +137,24 @@ def test_another_font_has_the_letters_that_ours_lacks(monkeypatch: pytest.Monkey
     monkeypatch.setattr(fontManager, "ttflist", [font])
     letter = min(module._letters(font.fname) - module._own())
     assert glyphs(f"a{letter}") == module.Glyphs(("STIXSizeOneSym",), frozenset())
+
+
+@pytest.mark.parametrize(("cells", "names"), [(2, 3), (2, 6), (1, 13), (6, 2)])
+def test_lines_of_a_distribution_differ_in_colour_or_dash(cells: int, names: int) -> None:
+    found = {(f"case {c}", f"g{n}"): [0.0, n + c, 20.0] for c in range(cells) for n in range(names)}
+    with house_style():
+        drawn = groups.draw_cdf(found, "").axes[0].lines
+    seen = {(line.get_color(), str(line._unscaled_dash_pattern)) for line in drawn}  # type: ignore[attr-defined]
+    assert len(seen) == cells * names
+
+
+def test_groups_without_packets_in_the_measured_time_are_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    runs = [
+        replace(run, found=run.found | {"groups": [{"name": "late"}]}) for run in tiny(flows="2")
+    ]
+    nothing = SimpleNamespace(delay_quantiles_s=np.full((1, 5), np.nan))
+    monkeypatch.setattr(groups, "read_groups", lambda _files: nothing)
+    with pytest.raises(LabError, match="no group has packets in the measured time"):
+        figure("delay-cdf", runs)
