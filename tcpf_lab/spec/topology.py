@@ -82,6 +82,8 @@ class Wires(SpecModel):
             outage = ", or 0 bit for an outage" if scheduled else ""
             sentence = f"must be at least 1 kbit{outage}, not {format_rate(slowest)}"
             yield ("bottleneck",), sentence
+        if scheduled and not rates[-1] and max(rates):
+            yield ("bottleneck",), "must not end in an outage: its packets never arrive"
         if max(rates) > self.access:
             bound = f"access ({format_rate(self.access)})"
             yield ("bottleneck",), f"must be at most {bound}, not {format_rate(max(rates))}"

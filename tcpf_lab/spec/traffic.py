@@ -12,7 +12,7 @@ from tcpf_lab.spec.background import refuse_other_names
 from tcpf_lab.spec.graph import Ip
 from tcpf_lab.spec.group import Group, GroupName, Hosts
 from tcpf_lab.spec.matrix import MOST_SENDING
-from tcpf_lab.spec.probe import SMALLEST_IPV6, AnyProbe, Probe, ProbeName
+from tcpf_lab.spec.probe import SMALLEST_IPV6, AnyProbe, Exchanges, Probe, ProbeName
 from tcpf_lab.spec.words import KeyPath, SpecModel
 
 #: What can make the traffic.
@@ -191,8 +191,11 @@ class Traffic(SpecModel):
         """Yield probes without groups, of a group's name, or past the end."""
         if self.probes and not groups:
             yield ("probes",), "needs groups, beside which probes have hosts of their own"
-        end = format_duration(self.end)
-        for name, probe in (self.probes or {}).items():
+        end, probes = format_duration(self.end), self.probes or {}
+        loops = sum(probe.flows for probe in probes.values() if isinstance(probe, Exchanges))
+        if loops > MOST_SENDING:
+            yield ("probes",), f"have {loops} flows; at most {MOST_SENDING}"
+        for name, probe in probes.items():
             if name in groups:
                 yield ("probes", name), "is a group's name too; choose another name"
             if probe.start >= self.end or (probe.stop or 0) > self.end:

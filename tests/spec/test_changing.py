@@ -24,13 +24,16 @@ matrix: {{flows: 1, seed: 1}}
 """
 
 
-@pytest.mark.parametrize("bottleneck", ["{0 s: 20 Mbit, 10 s: 0 bit}", '"0 s: 20mbit,10s:0 kbit"'])
+@pytest.mark.parametrize(
+    "bottleneck",
+    ["{0 s: 20 Mbit, 10 s: 0 bit, 11 s: 1 Mbit}", '"0 s: 20mbit,10s:0 kbit, 11s: 1Mbit"'],
+)
 def test_a_schedule_is_a_mapping_or_its_text(bottleneck, tmp_path):
     path = tmp_path / "one.yaml"
     path.write_text(FILE.format(bottleneck=bottleneck))
     experiment = load(path)
     chain = experiment.topology.chain
-    assert chain.bottleneck == Schedule(((0.0, 20_000_000), (10.0, 0)))
+    assert chain.bottleneck == Schedule(((0.0, 20_000_000), (10.0, 0), (11.0, 1_000_000)))
     assert chain.delay.at(2.999) == 0.02
     assert chain.delay.at(3) == 0.08
     assert chain.forward.changes == (2.5,)

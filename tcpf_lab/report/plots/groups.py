@@ -42,7 +42,7 @@ _DASHES: tuple[Dash, ...] = (
 LINK = "link capacity"
 #: Looks of lines that are of no group: that, and the queueing delay of each direction.
 _OWN: dict[str, dict[str, Any]] = {
-    LINK: {"color": "#b0b0b0", "linewidth": 1.4},
+    LINK: {"color": "#b0b0b0", "linewidth": 1.4, "drawstyle": "steps-mid", "zorder": 1},
     "queue up": {"color": INK, "linewidth": 0.8},
     "queue down": {"color": "#8c8c8c", "linewidth": 0.8},
 }
