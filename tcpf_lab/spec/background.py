@@ -199,6 +199,8 @@ def problems(topology: Topology, sources: Mapping[str, Source]) -> Iterator[tupl
     if len(narrow) != 1:
         yield (), f"is supported with one bottleneck only; this topology has {len(narrow)}"
         return
+    if narrow[0].changing:
+        yield (), "takes shares of a bottleneck of one rate: write no schedule or trace of it"
     taken = {node.name for node in graph.nodes}
     for name, source in sources.items():
         if node_of(name) in taken:

@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tcpf_lab.base.errors import RequestError
+from tcpf_lab.metrics.capacity import changes
 from tcpf_lab.metrics.definitions import jain_index
 from tcpf_lab.metrics.record import made_without_captures, read_clocks
 from tcpf_lab.metrics.series import Series
@@ -52,7 +54,7 @@ def flent_files(files: ExperimentFiles, sections: Sequence[Section]) -> Iterator
     Raises
     ------
     LabError
-        If a run has no ``series.npz``, or a file of it is damaged.
+        If a run has no ``series.npz``, a file of it is damaged, or its bottleneck changes.
     """
     paths: dict[tuple[str, Cell], Path] = {}
     for run in used_runs(sections):
@@ -88,7 +90,14 @@ def flent_file(run: UsedRun, path: Path) -> bytes:
     """Give the content of a run's data file; the same run gives the same bytes."""
     manifest, series = read_json(run.files.manifest), read_series(run.files)
     epoch_s = read_clocks(run.files).epoch_ns / 1e9
-    rate = float(manifest["expect"]["bottleneck"]["rate_bits_per_s"])
+    place = manifest["expect"]["bottleneck"]
+    if changes(place):
+        raise RequestError(
+            "Flent's delay is the backlog at one rate; the bottleneck changes",
+            where=str(run.files.root),
+            hint="use --format csv or parquet",
+        )
+    rate = float(place["rate_bits_per_s"])
     queueing_ms = 8e3 * series.backlog_mean_bytes.astype(np.float64) / rate
     delay_ms = 1e3 * path.delay_s + queueing_ms
     uploads = _uploads(series)
