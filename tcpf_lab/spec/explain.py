@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from types import UnionType
 from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
@@ -104,7 +105,7 @@ def model_at(path: KeyPath, data: Any, root: type[SpecModel]) -> type[SpecModel]
     if field is None:
         return None
     rest, data = path[1:], data[path[0]]
-    if get_origin(field.annotation) in (dict, tuple):
+    if get_origin(_given(field.annotation)) in (dict, tuple):
         if not rest:
             return None
         rest, data = rest[1:], data[rest[0]]
@@ -114,12 +115,19 @@ def model_at(path: KeyPath, data: Any, root: type[SpecModel]) -> type[SpecModel]
     return model_at(rest, data, child) if child else None
 
 
+def _given(annotation: Any) -> Any:
+    """Give what a key has where it is there: an annotation without None."""
+    others = [one for one in get_args(annotation) if one is not type(None)]
+    optional = get_origin(annotation) is UnionType and len(others) == 1
+    return others[0] if optional else annotation
+
+
 def models_of(field: FieldInfo) -> dict[str, type[SpecModel]]:
     """Give the models that can stand under a key, by ``kind``, or one under the empty name."""
     for note in field.metadata:
         if isinstance(note, OneOf):
             return dict(note.kinds)
-    annotation = field.annotation
+    annotation = _given(field.annotation)
     if get_origin(annotation) is dict:
         return models_of(FieldInfo.from_annotation(get_args(annotation)[1]))
     candidates = (annotation, *get_args(annotation))
