@@ -30,6 +30,7 @@ def bits(place: dict[str, Any], seconds: NDArray[np.float64]) -> NDArray[np.floa
     if "rates" in place:
         times, rates = np.asarray(place["rates"], np.float64).T
         before = np.concatenate(([0.0], np.cumsum(np.diff(times) * rates[:-1])))
+        seconds = np.maximum(seconds, 0)
         step = np.searchsorted(times, seconds, side="right") - 1
         return np.asarray(before[step] + (seconds - times[step]) * rates[step])
     if "trace" in place:

@@ -24,8 +24,6 @@ from tcpf_lab.base.units import (
     parse_rate,
 )
 
-#: Traces that come with the program.
-SHIPPED = shipped.directory("experiments") / "traces"
 #: Changes of one value, at most: each is an instruction of the plan.
 MOST_STEPS = 100
 #: A trace's milliseconds, at most, and its opportunities in one of them: a digit of base 36.
@@ -85,11 +83,6 @@ def opportunities(digits: str) -> list[int]:
 def value_at(value: T | Schedule[T], time: float) -> T:
     """Give what a value that may change is at an instant, seconds."""
     return value.at(time) if isinstance(value, Schedule) else value
-
-
-def first(value: T | Schedule[T]) -> T:
-    """Give what a value that may change is at the beginning."""
-    return value_at(value, 0)
 
 
 def highest(value: T | Schedule[T]) -> T:
@@ -173,9 +166,10 @@ def parse_link_rate(value: Any) -> int | Schedule[int] | Trace:
     given = dict(items)
     if wrong := sorted(set(given) - {_TRACE, "opportunities"}):
         raise UnitError(f"a trace has no '{wrong[0]}'; write {{trace: FILE}}")
-    name = str(given[_TRACE])
-    digits = given.get("opportunities")
-    return read_trace(name) if digits is None else _checked(name, str(digits))
+    name, digits = given[_TRACE], given.get("opportunities", "")
+    if not (isinstance(name, str) and isinstance(digits, str)):
+        raise UnitError("a trace is a file's name; its opportunities are digits in quotes")
+    return _checked(name, digits) if digits else read_trace(name)
 
 
 def read_trace(name: str) -> Trace:
@@ -189,13 +183,14 @@ def read_trace(name: str) -> Trace:
         If there is no such file, a line is no number or earlier than the one before, or there are
         too many in a millisecond.
     """
-    path = Path(name) if Path(name).exists() else SHIPPED / Path(name).name
+    with_it = shipped.directory("experiments") / "traces"
     try:
-        lines = path.read_text(encoding="ascii").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        shipped = ", ".join(sorted(one.name for one in SHIPPED.glob("*"))) or "none"
+        ours = not Path(name).exists() and Path(name).name == name
+        lines = (with_it / name if ours else Path(name)).read_text(encoding="ascii").split("\n")
+    except (OSError, ValueError) as error:
+        there = ", ".join(sorted(one.name for one in with_it.glob("*")))
         why = getattr(error, "strerror", None) or "is no text"
-        raise UnitError(f"trace {name}: {why}; traces that come with it: {shipped}") from None
+        raise UnitError(f"trace {name[:80]}: {why}; traces that come with it: {there}") from None
     counts: list[int] = []
     for number, line in enumerate(lines, 1):
         text = line.strip()
@@ -217,6 +212,9 @@ def read_trace(name: str) -> Trace:
         raise UnitError(f"trace {name}: has no opportunity after 0 ms")
     # The last millisecond is the first of the next round, as mahimahi has it.
     counts[0] += counts.pop()
+    if counts[0] > MOST_AT_ONCE:
+        most = f"at most {MOST_AT_ONCE} opportunities in a millisecond"
+        raise UnitError(f"trace {name}: {most}; the first and the last, which are one, have more")
     return _checked(name, "".join(_DIGITS[count] for count in counts))
 
 
@@ -225,6 +223,8 @@ def _checked(name: str, digits: str) -> Trace:
         raise UnitError(f"trace {name}: a file's name has none of , : {{ }} here; rename it")
     if not re.fullmatch(r"[0-9a-z]+", digits) or not digits.strip("0"):
         raise UnitError(f"trace {name}: opportunities are digits 0 to 9 and a to z, not all 0")
+    if len(digits) > MOST_MS:
+        raise UnitError(f"trace {name}: has {len(digits)} ms; at most {MOST_MS}")
     return Trace(name, digits)
 
 

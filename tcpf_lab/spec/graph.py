@@ -67,13 +67,14 @@ class Impairment(SpecModel):
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield what netem would ignore, clip, or make an interrupted path of."""
-        if not (self.loss or self.duplicate or self.reorder or self.delay):
+        loss, delay = highest(self.loss), highest(self.delay)
+        if not (loss or self.duplicate or self.reorder or delay):
             yield (), "has no effect: set loss, duplicate, reorder or delay, or remove it"
         if self.in_order and not self.jitter and not isinstance(self.delay, Schedule):
             yield ("in_order",), "has no effect without jitter, or a delay that changes"
         if self.in_order and self.reorder:
             yield ("in_order",), "cannot be combined with reorder; remove one of them"
-        if self.loss_burst > 1 and not self.loss:
+        if self.loss_burst > 1 and not loss:
             yield ("loss_burst",), "has no effect without loss: set loss too, or remove loss_burst"
         found = (one for time in (0.0, *self.changes) for one in self.at(time)._wrong())
         yield from dict.fromkeys(found)

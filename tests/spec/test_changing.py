@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tcpf_lab.base.shipped import directory
 from tcpf_lab.base.units import UnitError
-from tcpf_lab.spec.changing import SHIPPED, Schedule, Trace, opportunities, parse_link_rate
+from tcpf_lab.spec.changing import Schedule, Trace, opportunities, parse_link_rate
 from tcpf_lab.spec.graph import Impairment
 from tcpf_lab.spec.load import dump, load
 from tcpf_lab.spec.topology import Chain
@@ -59,7 +60,7 @@ def test_a_trace_is_written_with_its_opportunities(tmp_path, monkeypatch):
 
 def test_the_trace_that_comes_with_it_is_found_by_its_name():
     trace = parse_link_rate("trace: cellular.trace")
-    lines = (SHIPPED / "cellular.trace").read_text().split()
+    lines = (directory("experiments") / "traces" / "cellular.trace").read_text().split()
     assert sum(opportunities(trace.digits)) == len(lines)
     assert len(trace.digits) == int(lines[-1])
 
@@ -78,6 +79,7 @@ def test_digits_are_of_base_36():
         ("", "no opportunity"),
         ("0\n", "no opportunity"),
         ("5\n" * 36, "at most 35"),
+        ("0\n" * 20 + "5\n" * 20, "at most 35"),
         ("9999999\n", "3600000"),
     ],
 )
@@ -89,7 +91,12 @@ def test_a_malformed_trace_is_refused_with_its_line(content, problem, tmp_path, 
 
 
 @pytest.mark.parametrize(
-    "value", [{}, {"0 s": "1 Mbit", "1 s": "fast"}, {"trace": "x", "rate": "1 Mbit"}, "0 s 1 Mbit:"]
+    "value",
+    [
+        *({}, {"0 s": "1 Mbit", "1 s": "fast"}, {"trace": "x", "rate": "1 Mbit"}, "0 s 1 Mbit:"),
+        *({"trace": "/nowhere/cellular.trace"}, {"trace": "x" * 300}, {"trace": ["a"]}),
+        {"trace": "x", "opportunities": 64},
+    ],
 )
 def test_what_is_no_schedule_is_refused(value):
     with pytest.raises(UnitError):
