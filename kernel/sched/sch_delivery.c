@@ -164,7 +164,7 @@ static u64 delivery_sum(const u8 *trace, u32 length)
 	return sum;
 }
 
-static int delivery_check(struct nlattr **tb, const struct delivery *link, u64 opportunities,
+static int delivery_check(struct nlattr **tb, const struct delivery *link,
 			  struct netlink_ext_ack *extack)
 {
 	const struct nlattr *trace = tb[TCA_DELIVERY_TRACE], *rates = tb[TCA_DELIVERY_RATES];
@@ -177,8 +177,6 @@ static int delivery_check(struct nlattr **tb, const struct delivery *link, u64 o
 	if (link->steps && !link->burst)
 		return DELIVERY_REFUSE(extack, tb[TCA_DELIVERY_BURST] ?: rates,
 				       "rates need a burst above 0");
-	if (link->trace && !opportunities)
-		return DELIVERY_REFUSE(extack, trace, "a trace must have an opportunity");
 	return 0;
 }
 
@@ -210,7 +208,7 @@ static int delivery_change(struct Qdisc *sch, struct nlattr *opt, struct netlink
 	if (tb[TCA_DELIVERY_BURST])
 		link.burst = nla_get_u32(tb[TCA_DELIVERY_BURST]);
 	opportunities = link.trace ? delivery_sum(link.trace, link.length) : 0;
-	err = delivery_check(tb, &link, opportunities, extack);
+	err = delivery_check(tb, &link, extack);
 	if (err)
 		goto free;
 

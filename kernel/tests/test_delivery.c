@@ -107,6 +107,14 @@ static void opportunities_come_at_the_beginning_of_a_millisecond(void)
 	CHECK(!delivery_take(&d, 1));
 }
 
+static void trace_without_opportunities_sends_nothing(void)
+{
+	static u8 none[2];
+	struct delivery d = { .trace = none, .length = 2 };
+
+	CHECK_EQ(delivery_when(&d, 1), DELIVERY_NEVER);
+}
+
 static void trace_repeats_before_the_epoch_too(void)
 {
 	static const u8 around[] = { 1, 0, 0, 2, 1, 0, 0, 2, 1 };
@@ -127,6 +135,7 @@ int main(void)
 	RUN(waits_through_an_outage);
 	RUN(when_is_the_first_time_with_the_credit);
 	RUN(opportunities_come_at_the_beginning_of_a_millisecond);
+	RUN(trace_without_opportunities_sends_nothing);
 	RUN(trace_repeats_before_the_epoch_too);
 	return check_finish();
 }

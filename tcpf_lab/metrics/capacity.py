@@ -8,12 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcpf_lab.spec.changing import OPPORTUNITY_BITS, opportunities
-from tcpf_lab.trace.passage import Transit
+from tcpf_lab.trace.passage import SETTLE_BYTES, Transit
 
 #: A packet that waits longer is taken for lost, s, however long an outage is.
 _LONGEST_STAY_S = 60
-#: Bytes that a link may send at once when a busy period begins.
-_AT_ONCE = 2 * 1514
 
 
 def bits(place: dict[str, Any], seconds: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -70,7 +68,8 @@ def longest_drain_s(place: dict[str, Any], size: float) -> float:
 def backlogged_share(place: dict[str, Any], transit: Transit, epoch_ns: int) -> tuple[float, int]:
     """Give what share of the capacity was used while packets waited, and by how many packets.
 
-    A busy period may begin with what the link sends at once, which is left out.
+    The first bytes of a busy period are left out, as the link may send them at once; of a trace
+    what one opportunity more or less in each period explains.
 
     Returns
     -------
@@ -81,10 +80,14 @@ def backlogged_share(place: dict[str, Any], transit: Transit, epoch_ns: int) -> 
     left = left[np.argsort(transit.departure_ns[left], kind="stable")]
     departure, arrival = transit.departure_ns[left], transit.arrival_ns[left]
     waited = arrival[1:] < departure[:-1]
-    sent = float(np.sum(transit.wire_length[left][1:][waited]))
+    size = np.where(waited, transit.wire_length[left][1:], 0)
+    total = np.cumsum(size)
+    begin = np.maximum.accumulate(np.where(waited, 0, total))
+    settled = waited & (total - begin > SETTLE_BYTES)
     carried = bits(place, (departure - epoch_ns) / 1e9)
-    room = float(np.sum(np.diff(carried)[waited])) / 8
-    periods = int(np.sum(np.diff(waited.astype(np.int8)) == 1)) + 1
-    over = max(0.0, sent - room)
-    sent -= min(over, periods * _AT_ONCE)
-    return (sent / room if room else float("nan")), int(np.sum(waited))
+    sent, room = float(np.sum(size[settled])), float(np.sum(np.diff(carried)[settled])) / 8
+    if "trace" in place:
+        periods = np.unique(begin[settled]).size
+        slack = periods * OPPORTUNITY_BITS / 8
+        sent = room + float(np.sign(sent - room)) * max(0.0, abs(sent - room) - slack)
+    return (sent / room if room else float("nan")), int(np.sum(settled))

@@ -37,14 +37,16 @@ def test_the_longest_drain_spans_an_outage():
     assert longest_drain_s({**RATES, "rates": [[0, 8000], [1, 0]]}, 100) == 60
 
 
-def test_what_leaves_while_packets_wait_is_held_against_the_capacity():
+@pytest.mark.parametrize("share", [1, 1.1])
+def test_what_leaves_while_packets_wait_is_held_against_the_capacity(share):
+    place = {"rates": [[0, 8e6], [1, 0], [3, 4e6]]}
     departures = np.array([0.1, 0.2, 3.05, 3.25, -1e-9]) * 1e9
     transit = Transit(
         arrival_ns=np.zeros(5, np.int64),
         departure_ns=departures.astype(np.int64),
-        wire_length=np.array([100, 100, 825, 100, 999]),
+        wire_length=np.round(1000 * share * np.array([100, 100, 825, 100, 999])).astype(np.int64),
         ip_length=np.zeros(5, np.int64),
         tos=np.zeros(5, np.uint8),
         unmatched=0,
     )
-    assert backlogged_share(RATES, transit, 0) == (pytest.approx(1), 3)
+    assert backlogged_share(place, transit, 0) == (pytest.approx(share), 3)

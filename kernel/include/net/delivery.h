@@ -36,7 +36,7 @@ struct delivery_step {
 
 struct delivery {
 	struct delivery_step *steps;	/* upwards; NULL: a trace */
-	u8 *trace;			/* opportunities of each millisecond, not all 0 */
+	u8 *trace;			/* opportunities of each millisecond */
 	u32 length;			/* of either */
 	u32 burst;			/* bytes, of rates */
 	s64 epoch;
@@ -157,13 +157,15 @@ static inline s64 delivery_when_rates(const struct delivery *d, u64 need)
 static inline s64 delivery_when(const struct delivery *d, u32 len)
 {
 	s64 ms;
+	u32 i;
 
 	if (d->steps)
 		return delivery_when_rates(d, len * DELIVERY_BYTE - d->credit);
 	ms = delivery_ms(d, d->at) + 1;
-	while (!delivery_opportunities(d, ms))
-		ms++;
-	return d->epoch + ms * DELIVERY_MS;
+	for (i = 0; i < d->length; i++, ms++)
+		if (delivery_opportunities(d, ms))
+			return d->epoch + ms * DELIVERY_MS;
+	return DELIVERY_NEVER;
 }
 
 #endif /* NET_DELIVERY_H */
