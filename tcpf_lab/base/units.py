@@ -69,6 +69,11 @@ class Quantity:
         suffix = f"(?:{re.escape(self.suffix)})?" if self.suffix else ""
         return rf"^\s*{_NUMBER}\s*(?:{units}){suffix}\s*$"
 
+    @property
+    def json_schema(self) -> dict[str, Any]:
+        """What a value is as JSON Schema."""
+        return {"type": "string", "pattern": self.pattern, "examples": [self.example]}
+
     def _spelling(self, unit: str) -> str:
         if not self.any_case:
             return unit
@@ -280,26 +285,28 @@ def _decimal(thousandths: int) -> str:
     return f"{whole}.{rest:03d}".rstrip("0").rstrip(".")
 
 
-def _schema(quantity: Quantity) -> WithJsonSchema:
-    return WithJsonSchema(
-        {"type": "string", "pattern": quantity.pattern, "examples": [quantity.example]}
-    )
-
-
 #: bit/s, as an int.
 Rate = Annotated[
-    int, BeforeValidator(parse_rate), PlainSerializer(format_rate), _schema(RATE), RATE
+    int,
+    BeforeValidator(parse_rate),
+    PlainSerializer(format_rate),
+    WithJsonSchema(RATE.json_schema),
+    RATE,
 ]
 #: bytes, as an int.
 Size = Annotated[
-    int, BeforeValidator(parse_size), PlainSerializer(format_size), _schema(SIZE), SIZE
+    int,
+    BeforeValidator(parse_size),
+    PlainSerializer(format_size),
+    WithJsonSchema(SIZE.json_schema),
+    SIZE,
 ]
 #: seconds, as a float.
 Duration = Annotated[
     float,
     BeforeValidator(parse_duration),
     PlainSerializer(format_duration),
-    _schema(DURATION),
+    WithJsonSchema(DURATION.json_schema),
     DURATION,
 ]
 #: 0 to 1, as a float; a plain number in YAML.

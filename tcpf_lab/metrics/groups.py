@@ -417,7 +417,7 @@ def _series(
     delays = [_delays_in_bins(way.transit, _edges(run)) for way in ways.values()]
     return GroupSeries(
         bin_s=np.array(BIN_S),
-        window_s=np.array([(at - run.epoch_ns) / 1e9 for at in run.window_ns]),
+        window_s=np.array(run.window_s),
         acked_bytes=acked,
         delay_mean_s=np.stack([mean for mean, _ in delays]),
         delay_max_s=np.stack([largest for _, largest in delays]),

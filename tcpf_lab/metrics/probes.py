@@ -221,7 +221,7 @@ _READERS: Mapping[str, Callable[[RunFiles, Record, Mapping[str, Any]], Sent]] = 
 
 def _described(run: Record, probe: Mapping[str, Any], sent: Sent) -> dict[str, Any]:
     begins = min(float(group["start_s"]) for group in run.expect["groups"] if group["flows"])
-    start, end = ((at - run.epoch_ns) / 1e9 for at in run.window_ns)
+    start, end = run.window_s
     idle, load = sent.time_s < begins, (sent.time_s >= start) & (sent.time_s < end)
     if probe["kind"] != "request":  # what is sent at the very end may still be under way
         load &= sent.time_s < end - min(1.0, (end - start) / 2)

@@ -107,7 +107,7 @@ def series_of(run: CapturedRecord, line: Backlog) -> Series:
     again, expired = _recoveries(run, edges)
     mean, largest = backlog_in_bins(line.time_ns, line.size, fine)
     return Series(
-        window_s=np.array([(at - run.epoch_ns) / 1e9 for at in run.window_ns]),
+        window_s=np.array(run.window_s),
         flow_bin_s=np.array(FLOW_BIN_S),
         queue_bin_s=np.array(QUEUE_BIN_S),
         acked_bytes=acked_in_bins(run, edges),

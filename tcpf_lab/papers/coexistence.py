@@ -30,6 +30,7 @@ from tcpf_lab.report.claims.page import (
     Text,
     cells_of,
     ratio_of,
+    scaled,
 )
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.table import NOTHING
@@ -342,18 +343,18 @@ def claims_of(pairs: Sequence[Pair]) -> Iterator[PaperClaim]:
         "ware-number": (
             (_at(p), _over(p, other, "share")) for p in several if (other := _single(p, bbr))
         ),
-        "ware-unfair": ((_at(p), _measured(p.share, 1 / p.fair)) for p in several),
+        "ware-unfair": ((_at(p), scaled(p.share, 1 / p.fair)) for p in several),
         "ware-half": (
-            (_at(p), _measured(p.share)) for p in bbr if p.buffer >= _DEEP and p.who[1] == "cubic"
+            (_at(p), scaled(p.share)) for p in bbr if p.buffer >= _DEEP and p.who[1] == "cubic"
         ),
-        "ware-window": ((_at(p), _measured(p.in_flight)) for p in bbr if p.who[1] == "cubic"),
-        "cao-shallow": ((_at(p), _measured(p.share)) for p in shallow),
+        "ware-window": ((_at(p), scaled(p.in_flight)) for p in bbr if p.who[1] == "cubic"),
+        "cao-shallow": ((_at(p), scaled(p.share)) for p in shallow),
         "cao-loss": (
             (_at(p), _over(p, control[p.buffer], "loss_percent"))
             for p in shallow
             if p.buffer in control
         ),
-        "cao-deep": ((_at(p), _measured(p.share)) for p in alone if p.buffer >= _DEEP),
+        "cao-deep": ((_at(p), scaled(p.share)) for p in alone if p.buffer >= _DEEP),
     }
     for name, numbers in checks.items():
         if found := list(numbers):
@@ -362,10 +363,6 @@ def claims_of(pairs: Sequence[Pair]) -> Iterator[PaperClaim]:
 
 def _at(pair: Pair) -> str:
     return f"{pair.label}, {pair.buffer:g} BDP"
-
-
-def _measured(numbers: Numbers, factor: float = 1) -> Measured:
-    return paired(lambda value: factor * value, numbers)
 
 
 def _over(pair: Pair, other: Pair, key: str) -> Measured:

@@ -33,6 +33,7 @@ from tcpf_lab.report.claims.page import (
     at_units,
     cells_of,
     ratio_of,
+    scaled,
 )
 from tcpf_lab.report.contents.subject import Member
 
@@ -340,8 +341,8 @@ def _checks(loads: Sequence[Load]) -> Iterator[tuple[str, str, Measured]]:
             yield from _of_fair(load, single, tail)
         if load.cell.case == _PIE:
             mean = load.queue("up", "queueing_delay_s.mean")
-            yield "pie-target", load.name, _plain(mean, 1e3)
-            yield "pie-utilisation", load.name, _plain(load.utilisation)
+            yield "pie-target", load.name, scaled(mean, 1e3)
+            yield "pie-utilisation", load.name, scaled(load.utilisation)
     for load in loads:
         without = by_name.get(load.cell.case)
         if load.marks and without:
@@ -362,12 +363,12 @@ def _of_fair(
     load: Load, single: Sequence[Load], tail: Load | None
 ) -> Iterator[tuple[str, str, Measured]]:
     if load.cell.case == _CAKE:
-        yield "cake-hosts", load.name, _plain(load.hosts)
+        yield "cake-hosts", load.name, scaled(load.hosts)
         return
-    yield "fq-sparse", load.name, _plain(load.probe(_CALL, "p99_s"), 1e3)
+    yield "fq-sparse", load.name, scaled(load.probe(_CALL, "p99_s"), 1e3)
     if load.marks:
         return
-    yield "good-fair", load.name, _plain(load.bias)
+    yield "good-fair", load.name, scaled(load.bias)
     for other in single:
         if not other.marks:
             added = _over(load, other, lambda one: one.added)
@@ -379,7 +380,3 @@ def _of_fair(
 
 def _over(load: Load, other: Load, of: Callable[[Load], Numbers]) -> Measured:
     return ratio_of({one.name: of(one) for one in (load, other)})
-
-
-def _plain(numbers: Numbers, scale: float = 1) -> Measured:
-    return paired(lambda value: scale * value, numbers)

@@ -20,6 +20,7 @@ from tcpf_lab.spec.graph import ETHERNET_HEADER, HEADERS, IN_ORDER, Graph, Impai
 from tcpf_lab.spec.marker import Marker, NoMarker
 from tcpf_lab.spec.queue import Bottleneck, Queue
 from tcpf_lab.spec.sweep import Run
+from tcpf_lab.spec.words import tc_time
 
 #: The shortest packet of these experiments: a TCP acknowledgement without options, with its header.
 SHORTEST_FRAME = HEADERS[4] + ETHERNET_HEADER
@@ -31,7 +32,7 @@ ACCESS_BURST_FRAMES = 4
 BOTTLENECK_BURST_FRAMES = 2
 SLOW_BURST_FRAMES = 1
 #: Milliseconds of a trace in one message of `tc`.
-_DIGITS = 15_000
+_TRACE_DIGITS = 15_000
 #: Handle of the queue under test.
 UNDER_TEST = "2:"
 
@@ -131,10 +132,10 @@ def _shaper(graph: Graph, interface: Interface, frames: int) -> tuple[str, ...]:
     link = graph.links[interface.subnet]
     burst = frames * (link.mtu + ETHERNET_HEADER)
     if isinstance(link.changing, Schedule):
-        rates = (f"{_us(time)}:{rate}bit" for time, rate in link.changing.steps)
+        rates = (f"{tc_time(time)}:{rate}bit" for time, rate in link.changing.steps)
         return ("delivery", "rates", ",".join(rates), "burst", str(burst))
     if isinstance(link.changing, Trace):
-        return ("delivery", "trace", link.changing.digits[:_DIGITS])
+        return ("delivery", "trace", link.changing.digits[:_TRACE_DIGITS])
     return ("tbf", "rate", f"{link.rate}bit", "burst", str(burst), "limit", str(link.queue))
 
 
@@ -163,14 +164,10 @@ def _netem(graph: Graph, interface: Interface, time: float = 0.0) -> tuple[str, 
         words = how.at(time).tc()
     elif seconds:
         in_order = IN_ORDER if isinstance(seconds, Schedule) else ()
-        words = ("delay", _us(value_at(seconds, time)), *in_order)
+        words = ("delay", tc_time(value_at(seconds, time)), *in_order)
     if not (words or how):
         return ()
     return ("netem", "limit", str(netem_limit(graph, interface)), *words)
-
-
-def _us(seconds: float) -> str:
-    return f"{round(seconds * 1e6)}us"
 
 
 def changes(graph: Graph) -> Phase:
@@ -187,7 +184,7 @@ def _changes(graph: Graph, interface: Interface) -> Iterator[Step]:
     here = ("tc", "qdisc", "change", "dev", interface.device, "root", "handle", "1:")
     how, seconds = impairment(graph, interface), _delay(graph, interface)
     for time in changes_of(seconds) or (how.changes if how else ()):
-        name = f"change-{interface.device}-{_us(time)}"
+        name = f"change-{interface.device}-{tc_time(time)}"
         words = (*here, *_netem(graph, interface, time))
         yield Start(interface.node, name, words, errors=f"log/{name}.log", at=time)
     if changes_rate(graph, interface):
@@ -243,8 +240,8 @@ def _rest_of_trace(graph: Graph, interface: Interface) -> Iterator[Step]:
     if not isinstance(link.changing, Trace):
         return
     digits = link.changing.digits
-    for begin in range(_DIGITS, len(digits), _DIGITS):
-        words = (*_of_delivery(graph, interface), "append", digits[begin : begin + _DIGITS])
+    for begin in range(_TRACE_DIGITS, len(digits), _TRACE_DIGITS):
+        words = (*_of_delivery(graph, interface), "append", digits[begin : begin + _TRACE_DIGITS])
         yield Command(interface.node, words)
 
 

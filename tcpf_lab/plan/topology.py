@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tcpf_lab.plan.step import AddLink, AddNode, Command, End, Phase, Step, Sysctl
@@ -162,13 +162,13 @@ def _addresses(graph: Graph, route_options: dict[str, tuple[str, ...]]) -> Itera
             gateway = other_end(graph, own[0]).address(node.ip)
             yield _ip(node.name, "route", "add", "default", "via", gateway, *options)
         else:
-            yield from _routes(graph, node, {i.subnet for i in own}, options)
+            yield from _routes(graph, node, versions, {i.subnet for i in own}, options)
 
 
 def _is_host_of_many(graph: Graph, node: Node) -> bool:
     """Tell whether one route is enough: routes to each network would be hosts times networks."""
     hosts = graph.having("sender") + graph.having("probe")
-    return node.role in _HOSTS[:3] and len(hosts) > 1
+    return node.role in (*ENDS, "probe") and len(hosts) > 1
 
 
 def _bring_up(graph: Graph, interface: Interface, versions: tuple[Ip, ...]) -> Iterator[Step]:
@@ -192,14 +192,20 @@ def _bring_up(graph: Graph, interface: Interface, versions: tuple[Ip, ...]) -> I
         yield _ip(node, *neighbour, "dev", device, "nud", "permanent")
 
 
-def _routes(graph: Graph, node: Node, own: set[int], options: tuple[str, ...]) -> Iterator[Step]:
+def _routes(
+    graph: Graph,
+    node: Node,
+    versions: Sequence[tuple[Ip, ...]],
+    own: set[int],
+    options: tuple[str, ...],
+) -> Iterator[Step]:
     """Give a route to every network that is not the node's own."""
     ways = paths(graph, node.name)
-    for subnet, (link, versions) in enumerate(zip(graph.links, _versions(graph), strict=True)):
+    for subnet, link in enumerate(graph.links):
         if subnet in own:
             continue
         _, first = min((ways[link.a], ways[link.b]), key=lambda way: way[0])
-        for ip in versions:
+        for ip in versions[subnet]:
             if node.role in _HOSTS and ip != node.ip:
                 continue
             gateway = other_end(graph, first).address(ip)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
@@ -15,7 +16,6 @@ from tcpf_lab.base import shipped
 from tcpf_lab.base.units import (
     DURATION,
     RATE,
-    Quantity,
     UnitError,
     format_duration,
     format_rate,
@@ -68,7 +68,7 @@ class Trace:
     name: str
     digits: str
 
-    @property
+    @cached_property
     def mean(self) -> int:
         """Mean rate, bit/s."""
         total = sum(opportunities(self.digits))
@@ -123,7 +123,7 @@ def _schedule(items: list[tuple[Any, Any]], parse: Callable[[Any], Any]) -> Sche
 
 def _parser(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def read(value: Any) -> Any:
-        if isinstance(value, Schedule | Trace):
+        if isinstance(value, Schedule):
             return value
         items = _items(value)
         return parse(value) if items is None else _schedule(items, parse)
@@ -159,11 +159,14 @@ def parse_link_rate(value: Any) -> int | Schedule[int] | Trace:
     >>> parse_link_rate("10 Mbit"), parse_link_rate("0 s: 2 Mbit, 1 s: 0 bit")
     (10000000, Schedule(steps=((0.0, 2000000), (1.0, 0))))
     """
+    if isinstance(value, Schedule | Trace):
+        return value
     items = _items(value)
-    if items is None or dict(items).keys().isdisjoint({_TRACE}):
-        parse = _rate_or_outage if items and len(items) > 1 else parse_rate
-        return _parser(parse)(value)  # type: ignore[no-any-return]
+    if items is None:
+        return parse_rate(value)
     given = dict(items)
+    if _TRACE not in given:
+        return _schedule(items, _rate_or_outage if len(items) > 1 else parse_rate)
     if wrong := sorted(set(given) - {_TRACE, "opportunities"}):
         raise UnitError(f"a trace has no '{wrong[0]}'; write {{trace: FILE}}")
     name, digits = given[_TRACE], given.get("opportunities", "")
@@ -228,13 +231,14 @@ def _checked(name: str, digits: str) -> Trace:
     return Trace(name, digits)
 
 
-def _with_schedule(one: Mapping[str, Any]) -> WithJsonSchema:
-    times = {"type": "object", "minProperties": 1, "additionalProperties": one}
-    return WithJsonSchema({"anyOf": [one, _PAIRS, times]})
-
-
-def _text(quantity: Quantity) -> dict[str, Any]:
-    return {"type": "string", "pattern": quantity.pattern, "examples": [quantity.example]}
+def _with_schedule(one: dict[str, Any], *others: dict[str, Any]) -> WithJsonSchema:
+    times = {
+        "type": "object",
+        "minProperties": 1,
+        "propertyNames": {"pattern": DURATION.pattern},
+        "additionalProperties": one,
+    }
+    return WithJsonSchema({"anyOf": [one, _PAIRS, *others, times]})
 
 
 #: A schedule or a trace as text, which the value of an axis is.
@@ -254,21 +258,7 @@ LinkRate = Annotated[
     int | Schedule[int] | Trace,
     PlainValidator(parse_link_rate),
     PlainSerializer(_writer(format_rate)),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                _text(RATE),
-                _PAIRS,
-                _TRACES,
-                {
-                    "type": "object",
-                    "minProperties": 1,
-                    "propertyNames": {"pattern": DURATION.pattern},
-                    "additionalProperties": _text(RATE),
-                },
-            ]
-        }
-    ),
+    _with_schedule(RATE.json_schema, _TRACES),
     RATE,
 ]
 #: Seconds, or a schedule of them.
@@ -276,7 +266,7 @@ Delay = Annotated[
     float | Schedule[float],
     PlainValidator(_parser(parse_duration)),
     PlainSerializer(_writer(format_duration)),
-    _with_schedule(_text(DURATION)),
+    _with_schedule(DURATION.json_schema),
     DURATION,
 ]
 #: 0 to 1, or a schedule of it.

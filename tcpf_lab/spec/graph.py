@@ -425,7 +425,6 @@ def format_delays(delays: Delays) -> str | list[str]:
     return written if len(written) > 1 else written[0]
 
 
-_ONE = {"type": "string", "pattern": DURATION.pattern, "examples": [DURATION.example]}
 _RANGE_PATTERN = DURATION.pattern.removesuffix("$") + r"\.\." + DURATION.pattern.removeprefix("^")
 
 #: One duration, a list, or a range, as `Delays`.
@@ -436,9 +435,9 @@ AnyDelays = Annotated[
     WithJsonSchema(
         {
             "anyOf": [
-                _ONE,
+                DURATION.json_schema,
                 {"type": "string", "pattern": _RANGE_PATTERN, "examples": ["12 ms..26 ms"]},
-                {"type": "array", "items": _ONE, "minItems": 1},
+                {"type": "array", "items": DURATION.json_schema, "minItems": 1},
             ]
         }
     ),
