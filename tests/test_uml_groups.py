@@ -169,9 +169,13 @@ def test_losses_of_probes_are_counted_and_flows_of_every_kind_are_valid(guest_ru
     assert found["changes"] == [], "nothing greedy joins or leaves beside the two flows of bulk"
     samples = read_tcp_info(files)
     assert set(np.unique(samples["flow"])) == set(range(8))
-    assert np.all(np.diff(samples["time_ns"][samples["flow"] == 0]) > 0)
+    assert set(np.diff(samples["time_ns"][samples["flow"] == 0])) == {100_000_000}
     run = read_run(files, load(files.spec))
     assert b"<svg" in draw(KINDS["cwnd"], [run], Wanted(), ("svg",))["svg"]
+    path.write_text(SMALL.replace("  tcp_info: 100 ms\n", ""))
+    other = guest_run(load(path), seed="1")
+    assert other != files
+    assert read_json(other.metrics) == found, "samples of TCP_INFO change no packet"
 
 
 def test_flows_that_never_share_fairly_have_no_time():

@@ -21,6 +21,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <linux/tcp.h>
 #include <pthread.h>
@@ -58,7 +59,8 @@ union tcp_info_buffer {
 
 /*
  * TCP_INFO of a flow at a multiple of --interval, little-endian in the file.
- * Fields that an older kernel does not have are 0.
+ * Fields that an older kernel does not have are 0. The kernel of virtual time
+ * has the same as struct tcp_info_log_sample.
  */
 struct info_record {
 	int64_t time_ns;		/* after the epoch */
@@ -81,6 +83,14 @@ struct info_record {
 };
 
 static_assert(sizeof(struct info_record) == 88, "struct info_record has no padding");
+
+/* What the kernel of virtual time calls struct tcp_info_log_request. */
+struct log_request {
+	int64_t epoch;			/* ns, CLOCK_REALTIME */
+	int64_t interval;		/* ns */
+	int32_t socket;
+	uint32_t flow;
+};
 
 #define CHUNK		0x7ffff000	/* the most one sendfile or recv takes */
 #define THREAD_STACK	(32 * 1024)
@@ -134,6 +144,7 @@ static int payload_fd = -1;
 static char *stacks;
 static struct flow_info *last_info;	/* of each flow, read when --stop reset it */
 static struct record_file info_file;
+static int info_log = -1;		/* the kernel takes the samples */
 
 const char program_name[] = "tcpf-traffic";
 
@@ -619,6 +630,38 @@ static int64_t record_info(void)
 	return at;
 }
 
+/*
+ * In virtual time a program that wakes has a run's packets sent at other
+ * instants: its kernel takes the samples without one.
+ */
+static bool kernel_samples_info(void)
+{
+	info_log = open("/proc/tcp_info_log", O_RDWR | O_CLOEXEC);
+	if (info_log < 0)
+		return false;
+	for (int i = 0; i < cfg.flows; i++) {
+		struct log_request request = {
+			.epoch = cfg.epoch, .interval = cfg.interval,
+			.socket = flows[i].fd, .flow = (uint32_t)(cfg.first + i),
+		};
+
+		if (write(info_log, &request, sizeof(request)) < 0)
+			die("samples of TCP_INFO: %s", strerror(errno));
+	}
+	return true;
+}
+
+static void copy_info_log(void)
+{
+	char page[4096];
+	ssize_t n;
+
+	while ((n = read(info_log, page, sizeof(page))) > 0)
+		add_record(&info_file, page, (size_t)n);
+	if (n < 0)
+		die("samples of TCP_INFO: %s", strerror(errno));
+}
+
 /* ----------------------------------------------------------------- end */
 
 /* The threads' system calls fail, and each connection is reset at once. */
@@ -654,12 +697,12 @@ static void follow_timeline(void)
 	int64_t stop = cfg.stop ? cfg.stop : INT64_MAX;
 	int64_t tick = INT64_MAX;
 
-	if (cfg.interval) {
+	if (cfg.interval && !kernel_samples_info()) {
 		int64_t since = now() - cfg.epoch;
 
 		tick = since > 0 ? (since / cfg.interval + 1) * cfg.interval : 0;
 	}
-	if (cfg.stop || cfg.interval)
+	if (cfg.stop || tick != INT64_MAX)
 		sleep_exactly();
 	for (int i = 0; i < cfg.n_samples; ) {
 		const struct sample *next = &cfg.samples[i];
@@ -698,6 +741,8 @@ int main(int argc, char **argv)
 	else
 		start_receiver();
 	follow_timeline();
+	if (info_log >= 0)
+		copy_info_log();
 	if (cfg.info)
 		close_records(&info_file);
 	/*
