@@ -235,14 +235,15 @@ def conditions(experiments: Iterable[Experiment]) -> str:
     return ", ".join(words)
 
 
-def path_delays(graph: Graph) -> tuple[float, ...]:
+def path_delays(graph: Graph, time: float = 0) -> tuple[float, ...]:
     """Give the delay of the links there and back between each sender and its receiver, seconds.
 
     What impairments hold packets back for is part of it. Pairs are in the order of the hosts.
+    ``time`` is the instant, in s, of delays that change.
     """
     senders, receivers = graph.having("sender"), graph.having("receiver")
     return tuple(
-        sum(_added(link) for link in graph.path(sender.name, receiver.name))
+        sum(_added(link, time) for link in graph.path(sender.name, receiver.name))
         for sender, receiver in zip(senders, receivers, strict=True)
     )
 
@@ -252,13 +253,15 @@ def _said_of_delays(delays: Iterable[float]) -> str:
     return " to ".join(format_duration(d) for d in dict.fromkeys((different[0], different[-1])))
 
 
-def _added(link: Link) -> float:
-    return link.delay_ab + link.delay_ba + _held_back(link)
+def _added(link: Link, time: float) -> float:
+    back = link.delay_ba if link.delays_ba is None else link.delays_ba.at(time)
+    return link.delay_ab + back + _held_back(link, time)
 
 
-def _held_back(link: Link) -> float:
+def _held_back(link: Link, time: float) -> float:
     """What impairments of both directions add, seconds; jitter is about it, and adds nothing."""
-    return sum(value_at(one.delay, 0) for one in (link.impairment_ab, link.impairment_ba) if one)
+    impairments = (link.impairment_ab, link.impairment_ba)
+    return sum(value_at(one.delay, time) for one in impairments if one)
 
 
 def _said_of_tcp(tcp: Tcp) -> str:
