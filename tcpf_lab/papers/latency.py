@@ -228,9 +228,10 @@ def _scatter(blocks: Mapping[str, Sequence[Load]], name: str) -> Drawing:
         for load in loads
         for seed, added in load.added.items()
     )
+    only = blocks if len(blocks) == 1 else ()
     title, axis = "Goodput against what load adds to the ping", "Goodput (Mbit/s)"
     frame = AgainstDelay(
-        "Runs, their means and one standard deviation",
+        ", ".join(("Runs, their means and one standard deviation", *only)),
         title=title,
         x="95th percentile of the ping under load less the idle median (ms), reversed",
     )
