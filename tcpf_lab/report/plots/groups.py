@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -56,9 +57,7 @@ _OWN: dict[str, dict[str, Any]] = {
 }
 #: The panel of the queues, and those of probes by their kind; the others are of throughput.
 DELAY_PANEL = "Queueing delay, mean of 0.1 s (ms)"
-_PROBE_PANELS = {
-    kind: f"{words.capitalize()} of probes (ms)" for kind, words in PROBE_WORDS.items()
-}
+_PROBE_PANEL = "{} of {} (ms)"
 
 
 #: Panels above each other before each gets lower.
@@ -122,8 +121,11 @@ def lines_over_time(files: RunFiles, found: Mapping[str, Any]) -> Iterator[TimeL
     for queue, delay in zip(found["queues"], series.delay_mean_s, strict=True):
         yield TimeLine(DELAY_PANEL, f"queue {queue['direction']}", series.time_s, 1e3 * delay)
     probes = {probe["name"]: probe["kind"] for probe in found.get("probes") or ()}
+    kinds = Counter(probes.values())
     for name, (time, took) in (read_probes(files) if probes else {}).items():
-        yield TimeLine(_PROBE_PANELS[probes[name]], name, time, 1e3 * took)
+        words = PROBE_WORDS[kind := probes[name]].capitalize()
+        panel = _PROBE_PANEL.format(words, name if kinds[kind] == 1 else "probes")
+        yield TimeLine(panel, name, time, 1e3 * took)
 
 
 def _capacity(files: RunFiles, found: Mapping[str, Any], length: float) -> Iterator[TimeLine]:
@@ -154,9 +156,12 @@ def draw_over_time(
     """Draw lines over time, a panel above the other; within ``house_style``."""
     names = list(dict.fromkeys(line.panel for line in lines))
     figure, every = panels(len(names), 1.5 if len(names) <= _MOST_ROOMY else 1.1)
-    of_groups = dict.fromkeys(line.label for line in lines if line.label not in _OWN)
+    # A probe that is alone in a panel is named there.
+    alone = {line.label for line in lines if line.panel.endswith(f" of {line.label} (ms)")}
+    of_groups = dict.fromkeys(line.label for line in lines if line.label not in {*_OWN, *alone})
     styles = contrasting_styles(list(of_groups))
     looks = {label: line_look(style) for label, style in styles.items()} | _OWN
+    looks |= dict.fromkeys(alone, _OWN["queue up"])
     entries: list[Entry] = []
     for axes, name in zip(every, names, strict=True):
         for line in lines:
