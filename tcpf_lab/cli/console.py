@@ -194,7 +194,7 @@ _REPORTS = ("html", "pdf", "md")
 
 def _kind(path: Path, others: Sequence[Path]) -> str:
     """Give ``figures``, or the suffix of a path; a PDF that is an SVG too is a figure."""
-    suffix = path.suffix.removeprefix(".")
+    suffix = path.with_suffix("" if path.suffix == ".gz" else path.suffix).suffix[1:]
     figure = suffix in ("svg", "png") or (suffix == "pdf" and path.with_suffix(".svg") in others)
     return "figures" if figure else suffix
 

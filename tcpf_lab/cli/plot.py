@@ -20,6 +20,7 @@ from tcpf_lab.cli.options import (
 from tcpf_lab.report.document import write_document
 from tcpf_lab.report.plots.kinds import (
     DELAYS,
+    ENTRIES,
     KINDS,
     SCALES,
     Kind,
@@ -59,6 +60,8 @@ def plot(
     metric: Annotated[str | None, option("plot --metric")] = None,
     parameter: Annotated[str, option("plot --x")] = "",
     delay: Annotated[str, option("plot --delay", metavar="|".join(DELAYS))] = "",
+    probe: Annotated[str, option("plot --probe")] = "",
+    by: Annotated[str, option("plot --by", metavar="|".join(ENTRIES))] = "",
     time: _Time = None,
     scale: Annotated[str, option("plot --scale", metavar="|".join(SCALES))] = "",
     runs: WhichRuns,
@@ -70,6 +73,7 @@ def plot(
     wanted = Wanted(
         metric_named(metric) if metric is not None else None,
         *(flow or (), parameter, delay and one_of(delay, DELAYS, "word", "--delay")),
+        *(probe, by and one_of(by, ENTRIES, "word", "--by")),
         *(time, scale and one_of(scale, SCALES, "word", "--scale")),
     )
     figure = kind_named(kind, wanted)

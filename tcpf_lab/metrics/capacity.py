@@ -65,6 +65,21 @@ def longest_drain_s(place: dict[str, Any], size: float) -> float:
     return float(min(stay, _LONGEST_STAY_S))
 
 
+def drain_s(
+    place: dict[str, Any], seconds: NDArray[np.float64], size: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Give how long the link takes for so many bytes from each instant on, seconds.
+
+    NaN for what takes longer than a minute.
+    """
+    if not changes(place):
+        return 8 * size / float(place["rate_bits_per_s"])
+    grid = np.arange(0, seconds.max(initial=0) + _LONGEST_STAY_S, 0.001)
+    carried, wanted = bits(place, grid), bits(place, seconds) + 8 * size
+    ends = np.interp(wanted, carried, grid, right=np.nan)
+    return np.where(size > 0, np.maximum(ends - seconds, 0), 0)
+
+
 def backlogged_share(place: dict[str, Any], transit: Transit, epoch_ns: int) -> tuple[float, int]:
     """Give what share of the capacity was used while packets waited, and by how many packets.
 

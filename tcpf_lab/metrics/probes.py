@@ -219,12 +219,17 @@ _READERS: Mapping[str, Callable[[RunFiles, Record, Mapping[str, Any]], Sent]] = 
 }
 
 
+def load_span(kind: str, window_s: tuple[float, float]) -> tuple[float, float]:
+    """Give from when to when a probe sends what counts as under load, s after the epoch."""
+    start, end = window_s
+    # Packets that are sent at the very end may still be under way.
+    return start, end if kind == "request" else end - min(1.0, (end - start) / 2)
+
+
 def _described(run: Record, probe: Mapping[str, Any], sent: Sent) -> dict[str, Any]:
     begins = min(float(group["start_s"]) for group in run.expect["groups"] if group["flows"])
-    start, end = run.window_s
+    start, end = load_span(probe["kind"], run.window_s)
     idle, load = sent.time_s < begins, (sent.time_s >= start) & (sent.time_s < end)
-    if probe["kind"] != "request":  # what is sent at the very end may still be under way
-        load &= sent.time_s < end - min(1.0, (end - start) / 2)
     packets = probe["kind"] != "request"
     return {
         **{key: probe[key] for key in ("name", "kind", "direction")},

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.claims.page import Block, Drawing, Numbers, Page, Point, at_units
 from tcpf_lab.report.contents.subject import Member
@@ -285,3 +287,47 @@ def _logarithmic(axes: Axes, ticks: Sequence[float]) -> None:
     axes.set_xscale("log")
     axes.minorticks_off()
     axes.set_xticks(list(ticks), [f"{tick:g}" for tick in ticks])
+
+
+@dataclass(frozen=True)
+class AgainstDelay:
+    """Throughput in Mbit/s against delay in ms: a point per series and run.
+
+    Parameters
+    ----------
+    subtitle : str
+        The line under the title.
+    cases : tuple of str
+        All cases that the experiment has, for the looks of series; without them a series has a
+        look by its place.
+    title, x : str
+        Empty for those of `plot throughput-delay --delay p95`.
+    """
+
+    subtitle: str
+    cases: tuple[str, ...] = ()
+    title: str = ""
+    x: str = ""
+
+    def place(self, point: Point) -> str:
+        """Say where a point is."""
+        return at_units(point, "ms")
+
+    def draw(self, points: Sequence[Point]) -> Figure:
+        """Draw the points of each series, their mean and its spread; within ``house_style``."""
+        from tcpf_lab.report.plots.scatter import Words, draw_scatter
+
+        found: dict[str, dict[str, list[tuple[float, float]]]] = {}
+        for point in points:
+            own = found.setdefault(point.panel, {})
+            own.setdefault(point.series, []).append((point.x, point.values[0]))
+        series = list(dict.fromkeys(point.series for point in points))
+        given = {"title": self.title, "x": self.x}
+        return draw_scatter(
+            {
+                panel: {name: np.array(values).T for name, values in own.items()}
+                for panel, own in found.items()
+            },
+            case_styles(series, self.cases) if self.cases else looks_of(series),
+            Words(self.subtitle, **{name: words for name, words in given.items() if words}),
+        )

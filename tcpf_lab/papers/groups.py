@@ -26,7 +26,7 @@ from tcpf_lab.report.claims.page import (
 )
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.harm import harms
-from tcpf_lab.report.style import DISTINCT
+from tcpf_lab.report.style import DISTINCT, case_styles
 from tcpf_lab.report.table import NOTHING
 
 if TYPE_CHECKING:
@@ -208,9 +208,13 @@ def _changes(block: GainBlock, own: str) -> Table:
 
 @dataclass(frozen=True)
 class Cdf:
-    """Distributions of queueing delay: panels of the points are cells, series groups."""
+    """Distributions of queueing delay: panels of the points are cells, series groups.
+
+    ``cases`` are all that the experiment has, for their looks.
+    """
 
     subtitle: str
+    cases: tuple[str, ...]
 
     def place(self, point: Point) -> str:
         """Say where a point is."""
@@ -224,7 +228,8 @@ class Cdf:
         for point in points:
             value = float(np.mean(point.values))
             lines.setdefault((point.panel, point.series), []).append(value)
-        return draw_cdf(lines, self.subtitle)
+        cells = case_styles([cell for cell, _ in lines], self.cases)
+        return draw_cdf({"": lines}, cells, self.subtitle)
 
 
 def _distributions(block: GainBlock, own: str) -> Iterator[Drawing]:
@@ -244,7 +249,7 @@ def _distributions(block: GainBlock, own: str) -> Iterator[Drawing]:
             "Share of each group's data packets that stay no longer in the queue; quantiles are "
             "means over seeds.",
             points,
-            Cdf(f"{block.label}, means over seeds"),
+            Cdf(f"{block.label}, means over seeds", tuple(cell.case for cell in block.cells)),
             axis="Queueing delay (ms)",
         )
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tcpf_lab.metrics.definitions import jain_index
 from tcpf_lab.metrics.probes import read_probes
-from tcpf_lab.papers.figures import Lines, looks_of, page_of_each
+from tcpf_lab.papers.figures import AgainstDelay, Lines, page_of_each
 from tcpf_lab.report.claims.judge import Measured, PaperClaim, Words, paired
 from tcpf_lab.report.claims.page import (
     Block,
@@ -30,7 +30,6 @@ from tcpf_lab.report.claims.page import (
     Point,
     Table,
     Text,
-    at_units,
     cells_of,
     ratio_of,
     scaled,
@@ -38,7 +37,7 @@ from tcpf_lab.report.claims.page import (
 from tcpf_lab.report.contents.subject import Member
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 _PAPER = Words(Path(__file__).with_name("latency.toml"))
 _NEAR, _FAR, _DOWN = "near", "far", "down"
@@ -214,55 +213,6 @@ def _table(loads: Sequence[Load], label: str, name: str) -> Table:
     )
 
 
-@dataclass(frozen=True)
-class Scatter:
-    """A point per series and run: delay on a reversed logarithmic axis, throughput upward."""
-
-    title: str
-    subtitle: str
-    x: str
-    y: str
-    ticks: tuple[float, ...]
-
-    def place(self, point: Point) -> str:
-        """Say where a point is."""
-        return at_units(point, "ms")
-
-    def draw(self, points: Sequence[Point]) -> Figure:
-        """Draw means with the runs around them; within ``house_style``."""
-        from tcpf_lab.report.plots.canvas import (
-            LABEL,
-            head,
-            legend,
-            line_entries,
-            marker_look,
-            name_panel,
-            panels,
-        )
-
-        names = list(dict.fromkeys(point.panel for point in points))
-        styles = looks_of(point.series for point in points)
-        figure, every = panels(len(names), 1.9)
-        for axes, name in zip(every, names, strict=True):
-            for series, style in styles.items():
-                own = [p for p in points if (p.panel, p.series) == (name, series)]
-                x, y = [p.x for p in own], [p.values[0] for p in own]
-                axes.plot(x, y, ".", color=style.colour, markersize=4, zorder=3)
-                if own:
-                    axes.plot(np.mean(x), np.mean(y), zorder=4, **marker_look(style, 7))
-            axes.set_xscale("log")
-            axes.set_xticks(self.ticks, [f"{tick:g}" for tick in self.ticks])
-            axes.minorticks_off()
-            axes.tick_params(axis="x", bottom=True)
-            axes.set_ylabel(self.y)
-            name_panel(axes, name)
-        every[0].invert_xaxis()
-        every[-1].set_xlabel(self.x)
-        head(every[0], self.title, self.subtitle, LABEL)
-        legend(figure, line_entries(styles, 6))
-        return figure
-
-
 def _figures(blocks: Mapping[str, Sequence[Load]], name: str) -> Iterator[Drawing]:
     """Yield both figures for each two workloads."""
     labels = list(blocks)
@@ -278,13 +228,12 @@ def _scatter(blocks: Mapping[str, Sequence[Load]], name: str) -> Drawing:
         for load in loads
         for seed, added in load.added.items()
     )
+    only = blocks if len(blocks) == 1 else ()
     title, axis = "Goodput against what load adds to the ping", "Goodput (Mbit/s)"
-    frame = Scatter(
-        title,
-        "Runs and their means; better is up and right",
-        "95th percentile of the ping under load less the idle median (ms)",
-        axis,
-        (2, 5, 10, 20, 50, 100, 200, 500),
+    frame = AgainstDelay(
+        ", ".join(("Runs, their means and one standard deviation", *only)),
+        title=title,
+        x="95th percentile of the ping under load less the idle median (ms), reversed",
     )
     caption = "Goodput of all flows of both directions. The delay axis is reversed."
     missing = () if points else ("no run",)

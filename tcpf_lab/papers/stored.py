@@ -17,10 +17,10 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from tcpf_lab.base.errors import RequestError
 from tcpf_lab.papers.buffers import OverBuffer
-from tcpf_lab.papers.figures import Bars, Lines
+from tcpf_lab.papers.figures import AgainstDelay, Bars, Lines
 from tcpf_lab.papers.rio.measured import OverTime
 from tcpf_lab.papers.thesis.page import Scatter
-from tcpf_lab.papers.workloads import AgainstDelay, Distribution
+from tcpf_lab.papers.workloads import Distribution
 from tcpf_lab.report.claims.judge import Measured, PaperCheck, PaperClaim, Source
 from tcpf_lab.report.claims.page import Claims, Drawing, Frame, Page, Point, Table, Text
 from tcpf_lab.results.layout import as_lines, read_json

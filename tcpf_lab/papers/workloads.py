@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.papers.figures import BarPanel, bars, page_of_each
+from tcpf_lab.papers.figures import AgainstDelay, BarPanel, bars, page_of_each
 from tcpf_lab.report.claims.judge import Measured, PaperClaim, Words
 from tcpf_lab.report.claims.page import (
     NEW,
@@ -32,7 +32,6 @@ from tcpf_lab.report.claims.page import (
     Point,
     Table,
     Text,
-    at_units,
     blocks_of,
     cells_of,
     ratio_of,
@@ -161,34 +160,14 @@ def _queue_figure(label: str, cells: Sequence[CellRuns], name: str) -> Drawing:
     )
 
 
-@dataclass(frozen=True)
-class AgainstDelay:
-    """Goodput against delay: the line under the title, and all cases that the experiment has."""
-
-    subtitle: str
-    cases: tuple[str, ...]
-
-    def place(self, point: Point) -> str:
-        """Say where a point is."""
-        return at_units(point, "ms")
-
-    def draw(self, points: Sequence[Point]) -> Figure:
-        """Draw a point for each run; within ``house_style``."""
-        from tcpf_lab.report.plots.cases import delay_points
-
-        found: dict[str, list[tuple[float, float]]] = {}
-        for point in points:
-            found.setdefault(point.series, []).append((point.x, point.values[0]))
-        series = {case: np.array(own).T for case, own in found.items()}
-        return delay_points(series, "p95", self.cases, self.subtitle)
-
-
 def _against_delay(cells: Sequence[CellRuns]) -> AgainstDelay:
-    from tcpf_lab.report.plots.cases import subtitle_of_points
+    from tcpf_lab.report.plots.runs import MOST_PANELS, panelled, under_panels
 
     runs = [run for cell in cells for run in _drawn_runs(cell)]
     cases = tuple(dict.fromkeys(case for run in runs for case in run.cases))
-    return AgainstDelay(subtitle_of_points(runs) if runs else "", cases)
+    return AgainstDelay(
+        under_panels(runs, panelled(runs, MOST_PANELS), "point") if runs else "", cases
+    )
 
 
 def _drawn_runs(cell: CellRuns) -> Iterator[DrawnRun]:

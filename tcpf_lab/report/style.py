@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from tcpf_lab.base.units import format_duration, format_rate
-from tcpf_lab.spec.changing import value_at
-from tcpf_lab.spec.graph import Graph, Link
+from tcpf_lab.spec.changing import Trace, changes_of, value_at
+from tcpf_lab.spec.graph import Graph, Impairment, Link
 from tcpf_lab.spec.model import Experiment
 from tcpf_lab.spec.tcp import PROFILES, Tcp
 
@@ -195,6 +195,13 @@ MARKS: dict[str, dict[str, Any]] = {name: _mark(**m) for name, m in _LOOKS["mark
 #: Shade of the time before the measured window.
 WARM_UP = MARKS["warm_up"]
 
+#: What the delay of a probe is, by its kind.
+PROBE_WORDS = {
+    "icmp": "round-trip time",
+    "udp": "one-way delay",
+    "request": "completion time",
+}
+
 #: Metrics that the thesis draws, Figures 4.c.1 to 4.c.4 of configuration c.
 DRAWN: tuple[str, ...] = ("timeouts", "loss_percent", "goodput_bytes_per_s", "goodput_cov")
 
@@ -235,30 +242,48 @@ def conditions(experiments: Iterable[Experiment]) -> str:
     return ", ".join(words)
 
 
-def path_delays(graph: Graph) -> tuple[float, ...]:
+def path_delays(graph: Graph, time: float = 0) -> tuple[float, ...]:
     """Give the delay of the links there and back between each sender and its receiver, seconds.
 
     What impairments hold packets back for is part of it. Pairs are in the order of the hosts.
+    ``time`` is the instant, in s, of delays that change.
     """
     senders, receivers = graph.having("sender"), graph.having("receiver")
     return tuple(
-        sum(_added(link) for link in graph.path(sender.name, receiver.name))
+        sum(_added(link, time) for link in graph.path(sender.name, receiver.name))
         for sender, receiver in zip(senders, receivers, strict=True)
     )
 
 
-def _said_of_delays(delays: Iterable[float]) -> str:
-    different = sorted(set(delays))
-    return " to ".join(format_duration(d) for d in dict.fromkeys((different[0], different[-1])))
+def _said_of_rate(link: Link) -> str:
+    """Give a link's rate; of one that changes the lowest and the highest, or a trace's mean."""
+    if isinstance(link.changing, Trace):
+        return f"{link.changing.name} (mean {link.changing.mean / 1e6:.3g} Mbit/s)"
+    rates = [rate for _, rate in link.changing.steps] if link.changing else [link.rate]
+    different = dict.fromkeys((min(rates), max(rates)))
+    return f"{' to '.join(format_rate(rate) if rate else '0' for rate in different)}/s"
 
 
-def _added(link: Link) -> float:
-    return link.delay_ab + link.delay_ba + _held_back(link)
+def _said_of_delays(graph: Graph) -> str:
+    """Give the shortest and the longest delay of all pairs and instants."""
+    held = (one.delay for link in graph.links for one in _impairments(link))
+    instants = (0.0, *changes_of(*(link.delays_ba for link in graph.links), *held))
+    delays = [delay for time in instants for delay in path_delays(graph, time)]
+    return " to ".join(format_duration(d) for d in dict.fromkeys((min(delays), max(delays))))
 
 
-def _held_back(link: Link) -> float:
+def _added(link: Link, time: float) -> float:
+    back = link.delay_ba if link.delays_ba is None else link.delays_ba.at(time)
+    return link.delay_ab + back + _held_back(link, time)
+
+
+def _held_back(link: Link, time: float) -> float:
     """What impairments of both directions add, seconds; jitter is about it, and adds nothing."""
-    return sum(value_at(one.delay, 0) for one in (link.impairment_ab, link.impairment_ba) if one)
+    return sum(value_at(one.delay, time) for one in _impairments(link))
+
+
+def _impairments(link: Link) -> list[Impairment]:
+    return [one for one in (link.impairment_ab, link.impairment_ba) if one]
 
 
 def _said_of_tcp(tcp: Tcp) -> str:
@@ -275,7 +300,7 @@ def _conditions(experiment: Experiment) -> tuple[str, ...]:
     return (
         f"{format_duration(experiment.traffic.duration)} after "
         f"{format_duration(experiment.traffic.warmup)} of warm-up",
-        f"{format_rate(graph.bottleneck.rate)}/s{' half duplex' * bool(graph.bottleneck.ring)}",
-        _said_of_delays(path_delays(graph)),
+        f"{_said_of_rate(graph.bottleneck)}{' half duplex' * bool(graph.bottleneck.ring)}",
+        _said_of_delays(graph),
         f"{_said_of_tcp(experiment.tcp)} {sack}" + (" over an impaired path" if impaired else ""),
     )

@@ -329,6 +329,11 @@ class Table:
     close: bool = False
 
     @property
+    def wide(self) -> bool:
+        """Whether it has too many numbers for an upright page, as the PDF's template has it."""
+        return sum(column.kind == "estimate" for column in self.columns) > 5
+
+    @property
     def headings(self) -> tuple[str, ...]:
         """Headings of the columns."""
         return tuple(column.heading for column in self.columns)

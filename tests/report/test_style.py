@@ -140,6 +140,17 @@ def test_of_unequal_delays_the_least_and_the_greatest_are_told() -> None:
     assert "1 Mbit/s, 1 ms to 3 ms, sysctl-2.2" in said
 
 
+def test_of_what_changes_the_lowest_and_the_highest_are_told() -> None:
+    smoke = load(shipped.directory("experiments") / "smoke.yaml")
+    chain = "topology={chain: {access: 1 Gbit, delay: {0 s: 10 ms, 3 s: 50 ms}, bottleneck: %s}}"
+    words = [
+        conditions([apply_overrides(smoke, [chain % rate])]).replace("\u00a0", " ")
+        for rate in ("{0 s: 20 Mbit, 2 s: 0 bit, 3 s: 1 Mbit}", "{trace: cellular.trace}")
+    ]
+    assert "0 to 20 Mbit/s, 10 ms to 50 ms," in words[0]
+    assert "cellular.trace (mean 4.43 Mbit/s)," in words[1]
+
+
 @pytest.mark.parametrize("kind", [Chain, Dumbbell])
 def test_what_impairments_hold_back_is_part_of_the_delay(kind: type[Chain]) -> None:
     held = {"forward": {"delay": "30 ms", "jitter": "5 ms"}, "reverse": {"delay": "20 ms"}}

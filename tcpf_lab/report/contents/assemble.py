@@ -237,7 +237,7 @@ def numbered(contents: Contents) -> Contents:
 
 
 def _with_front(contents: Contents) -> Contents:
-    """Move the first figure and the first short table of the results to page one.
+    """Move the first figure and the first small table of the results to page one.
 
     What is there already stays.
     """
@@ -247,11 +247,12 @@ def _with_front(contents: Contents) -> Contents:
     if more:
         parts.insert(0, Part("results-answer", "The answer in full", more))
     if not front.tables:
-        short = (t for p in contents.main for t in p.tables if len(t.rows) <= _ON_PAGE_ONE)
+        every = (table for part in contents.main for table in part.tables)
+        short = (one for one in every if len(one.rows) <= _ON_PAGE_ONE and not one.wide)
         front = replace(front, tables=tuple(islice(short, 1)))
     if not front.figures:
-        every = (figure for part in contents.main for figure in part.figures)
-        front = replace(front, figures=tuple(islice(every, 1)))
+        figures = (figure for part in contents.main for figure in part.figures)
+        front = replace(front, figures=tuple(islice(figures, 1)))
     left = [
         replace(
             part,

@@ -27,6 +27,8 @@ from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 from matplotlib.text import Text
 from matplotlib.textpath import TextToPath
+from matplotlib.ticker import FuncFormatter, LogLocator
+from numpy.typing import ArrayLike
 
 from tcpf_lab.base.errors import RequestError
 from tcpf_lab.report.pages.pdf import FONT, glyphs
@@ -34,9 +36,12 @@ from tcpf_lab.report.plots.runs import DrawnRun, Group
 from tcpf_lab.report.style import (
     DISTINCT,
     MARKS,
+    SOLID,
     WARM_UP,
     CaseStyle,
+    Dash,
     case_styles,
+    contrasting_styles,
     lightness,
     ranked_styles,
 )
@@ -169,6 +174,8 @@ def _bytes(figure: Figure, suffix: str) -> bytes:
 INK = "#111111"
 #: What is lighter than this is lost on white paper without an outline.
 _PALE = 52
+#: An axis of delay is logarithmic if the longest is so many times the shortest.
+_FAR = 10
 _AROUND = 2.2  # inches that head, ticks and legend take
 #: Room that the label of the first panel takes under a figure's head, points.
 LABEL = 9
@@ -189,6 +196,21 @@ def panels(
     figure = sheet(height=_AROUND + count * each)
     made = figure.subplots(count, 1, squeeze=False, sharex=share_x, sharey=share_y)
     return figure, [axes for (axes,) in made]
+
+
+def delay_axis(axes: Axes, low: ArrayLike, typical: ArrayLike) -> bool:
+    """Make an x axis of delays logarithmic if they are far apart; return whether it is.
+
+    ``low`` are the shortest of what is drawn: one of 0 has no place on such an axis. ``typical``
+    are those that are compared.
+    """
+    if np.min(low) <= 0 or np.max(typical) < _FAR * np.min(typical):
+        return False
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.minorticks_off()
+    return True
 
 
 def name_panel(axes: Axes, label: str) -> None:
@@ -224,6 +246,53 @@ def looks(groups: Sequence[Group]) -> dict[str, CaseStyle]:
     if len(cases) < len(labels):
         return ranked_styles(labels)
     return case_styles(labels, {case for group in groups for case in group.first.cases})
+
+
+#: Lines and markers of a case's groups, where its colour is the case's.
+_OF_GROUPS: tuple[tuple[Dash, str], ...] = (
+    (SOLID, "o"),
+    ((0, (4.2, 1.3)), "s"),
+    ((0, (1.1, 1.1)), "^"),
+    ((0, (4.2, 1.3, 1.1, 1.3)), "D"),
+)
+
+
+def pair_looks(
+    pairs: Sequence[tuple[str, str]], cells: Mapping[str, CaseStyle]
+) -> dict[tuple[str, str], CaseStyle]:
+    """Give a look to each pair of cell and group: the colour is the cell's, the rest the group's.
+
+    Of one cell, and with more groups than dashes, each pair has a look of its own.
+
+    Parameters
+    ----------
+    pairs : sequence of (str, str)
+        Labels of cells, names of groups.
+    cells : mapping of str to CaseStyle
+        Looks of the cells.
+
+    Raises
+    ------
+    RequestError
+        If there are more than can be distinguished.
+    """
+    if len(pairs) > DISTINCT:
+        raise RequestError(
+            f"{len(pairs)} groups of cases; a figure distinguishes at most {DISTINCT}",
+            hint="choose some of the cases with --case, or of the settings with --only",
+        )
+    seen, names = (list(dict.fromkeys(words)) for words in zip(*pairs, strict=True))
+    if len(names) == 1 and len(seen) > 1:
+        return {pair: cells[pair[0]] for pair in pairs}
+    labels = {pair: pair[1] if len(seen) == 1 else ": ".join(pair) for pair in pairs}
+    if len(seen) == 1 or len(names) > len(_OF_GROUPS):
+        own = contrasting_styles(list(labels.values()))
+        return {pair: own[label] for pair, label in labels.items()}
+    found = {}
+    for (cell, name), label in labels.items():
+        dash, marker = _OF_GROUPS[names.index(name)]
+        found[cell, name] = replace(cells[cell], label=label, dash=dash, marker=marker)
+    return found
 
 
 def run_looks(runs: Mapping[str, DrawnRun]) -> dict[str, CaseStyle]:

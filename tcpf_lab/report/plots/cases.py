@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from textwrap import wrap
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
-from matplotlib.patches import Ellipse, Patch
+from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 from numpy.typing import NDArray
 
@@ -32,8 +31,9 @@ from tcpf_lab.report.plots.canvas import (
     name_panel,
     panels,
 )
-from tcpf_lab.report.plots.kinds import DELAYS, Wanted
+from tcpf_lab.report.plots.kinds import Wanted
 from tcpf_lab.report.plots.runs import (
+    MOST_PANELS,
     DrawnRun,
     Group,
     Panel,
@@ -41,6 +41,7 @@ from tcpf_lab.report.plots.runs import (
     panelled,
     runs_behind,
     under,
+    under_panels,
 )
 from tcpf_lab.report.section import Cell, CellResult, Estimate
 from tcpf_lab.report.style import (
@@ -49,11 +50,8 @@ from tcpf_lab.report.style import (
     NO_BREAK_SPACE,
     CaseStyle,
     MetricStyle,
-    case_styles,
     is_dark,
 )
-
-_MOST = 4
 
 
 class _Panels:
@@ -69,7 +67,7 @@ class _Panels:
     ) -> None:
         """Make the axes, of one height if there is one panel, and else of the other."""
         self.runs = runs
-        self.parts = panelled(runs, _MOST)
+        self.parts = panelled(runs, MOST_PANELS)
         self.groups = [group for part in self.parts for group in part.groups]
         self.styles = looks(self.groups)
         count = len(self.parts)
@@ -86,16 +84,9 @@ class _Panels:
     def finished(self, title: str, mark: str, entries: Sequence[Entry]) -> Figure:
         """Write what the figure is, how many runs are behind a mark, and the legend."""
         lift = LABEL if len(self.parts) > 1 else 0
-        head(self.axes[0], title, _under(self.runs, self.parts, mark), lift)
+        head(self.axes[0], title, under_panels(self.runs, self.parts, mark), lift)
         legend(self.figure, entries)
         return self.figure
-
-
-def _under(runs: Sequence[DrawnRun], parts: Sequence[Panel], mark: str) -> str:
-    """Give the line under the title; a single panel's label is part of it."""
-    groups = [group for part in parts for group in part.groups]
-    label = (parts[0].label,) if len(parts) == 1 else ()
-    return under(runs, *label, runs_behind(groups, mark))
 
 
 def bars(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:
@@ -306,7 +297,7 @@ def histogram(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:
         axes.set_ylim(bottom=0)
     every[-1].set_xlabel("Goodput of a flow / mean of its run")
     every[len(every) // 2].set_ylabel("Share of flows")
-    head(every[0], "Normalised throughput of the flows", _under(runs, parts, "row"), LABEL)
+    head(every[0], "Normalised throughput of the flows", under_panels(runs, parts, "row"), LABEL)
     return figure
 
 
@@ -344,127 +335,3 @@ def _row(
 def _numbers(values: NDArray[np.float64], group: Group) -> str:
     cov = np.mean([run.metric("goodput_cov") for run in group.runs])
     return f"{values.size} flows, CoV {cov:.3f}"
-
-
-#: An axis spans at least this share of where it lies: what differs by a per cent stays close.
-_LEAST = 0.1
-#: Two runs have no ellipse.
-_FEWEST_OF_AN_ELLIPSE = 3
-_HEIGHTS = (2.9, 2.2)
-_BETTER = "Throughput against delay: better is up and right"
-_DELAY_AXIS = "{} queueing delay, one way (ms), reversed: less delay is to the right"
-_WORDS = {"mean": "Mean", "p95": "95th percentile of"}
-_RUN = MARKS["run_point"]
-
-
-def throughput_delay(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:
-    """Draw the flows' goodput together against the queueing delay, less delay to the right.
-
-    Parameters
-    ----------
-    runs : sequence of DrawnRun
-        A panel per number of flows, in each a point per case: the mean of its runs. The ellipse is
-        one standard deviation along both its axes, as the covariance of the runs has them.
-    wanted : Wanted
-        ``delay``, ``mean`` by default; ``scale``: whether the panels have the same axes.
-    """
-    delay = wanted.delay or "mean"
-    alike = not wanted.free
-    chart = _Panels(runs, _HEIGHTS, share_x=alike, share_y=alike)
-    for axes, part in chart:
-        found = {group.label: _points(group, DELAYS[delay]) for group in part.groups}
-        _draw_points(axes, found, chart.styles)
-    _dress(chart.axes[:1] if alike else chart.axes)
-    chart.axes[-1].set_xlabel(_DELAY_AXIS.format(_WORDS[delay]))
-    entries = _point_entries(chart.styles, [len(group.runs) for group in chart.groups])
-    return chart.finished(_BETTER, "point", entries)
-
-
-def delay_points(
-    found: Mapping[str, NDArray[np.float64]], delay: str, cases: Sequence[str], subtitle: str
-) -> Figure:
-    """Draw the same from numbers: of each case delay in ms and goodput in Mbit/s, (2, runs).
-
-    ``cases`` are all that the experiment has, for their looks.
-    """
-    styles = case_styles(list(found), cases)
-    figure, (axes,) = panels(1, _HEIGHTS[0])
-    _draw_points(axes, found, styles)
-    _dress([axes])
-    axes.set_xlabel(_DELAY_AXIS.format(_WORDS[delay]))
-    head(axes, _BETTER, subtitle)
-    legend(figure, _point_entries(styles, [points.shape[1] for points in found.values()]))
-    return figure
-
-
-def subtitle_of_points(runs: Sequence[DrawnRun]) -> str:
-    """Give the line under the title of `throughput_delay`."""
-    return _under(runs, panelled(runs, _MOST), "point")
-
-
-def _dress(every: Sequence[Axes]) -> None:
-    for axes in every:
-        axes.margins(0.08)
-        _at_least(axes, _LEAST)
-        axes.invert_xaxis()
-
-
-def _draw_points(
-    axes: Axes, found: Mapping[str, NDArray[np.float64]], styles: Mapping[str, CaseStyle]
-) -> None:
-    axes.set_ylabel("Goodput of all flows (Mbit/s)")
-    for label, points in found.items():
-        x, y = np.mean(points, axis=1)
-        style = styles[label]
-        if points.shape[1] >= _FEWEST_OF_AN_ELLIPSE:
-            axes.add_patch(_ellipse(points, style))
-        if points.shape[1] > 1:
-            axes.plot(*points, zorder=3, **_RUN)
-        axes.plot(x, y, zorder=4, **marker_look(style, 8))
-    axes.tick_params(axis="x", bottom=True)
-    axes.grid(True, axis="both")
-
-
-def _at_least(axes: Axes, share: float) -> None:
-    """Widen axes that span less than a share of their largest number."""
-    for limits, set_limits in ((axes.get_xlim(), axes.set_xlim), (axes.get_ylim(), axes.set_ylim)):
-        low, high = limits
-        more = share * high - (high - low)
-        if more > 0:
-            set_limits(max(0.0, low - more / 2), high + more / 2)
-
-
-def _points(group: Group, delay: str) -> NDArray[np.float64]:
-    """Delay in ms and goodput in Mbit/s of each run, shape (2, runs)."""
-    runs = group.runs
-    return np.array(
-        [
-            [1e3 * run.metric(delay) for run in runs],
-            [8e-6 * sum(run.goodputs()) for run in runs],
-        ]
-    )
-
-
-def _ellipse(points: NDArray[np.float64], style: CaseStyle) -> Ellipse:
-    sizes, axes = np.linalg.eigh(np.cov(points))
-    width, height = 2 * np.sqrt(np.maximum(sizes, 0))
-    return Ellipse(
-        tuple(np.mean(points, axis=1)),
-        width,
-        height,
-        angle=float(np.degrees(np.arctan2(axes[1, 0], axes[0, 0]))),
-        facecolor=to_rgba(style.colour, 0.3),
-        edgecolor=INK,
-        linewidth=0.8,
-        zorder=2,
-    )
-
-
-def _point_entries(styles: Mapping[str, CaseStyle], runs: Sequence[int]) -> list[Entry]:
-    entries = [line_entry(label, marker_look(style, 7)) for label, style in styles.items()]
-    if any(count > 1 for count in runs):
-        entries.append(line_entry("a run", _RUN))
-    if any(count >= _FEWEST_OF_AN_ELLIPSE for count in runs):
-        ring = marker_look(CaseStyle("", "#d9d9d9", "", "o"), 9)
-        entries.append(line_entry("one standard deviation", ring))
-    return entries

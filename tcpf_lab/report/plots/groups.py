@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,31 +13,40 @@ from numpy.typing import ArrayLike, NDArray
 from tcpf_lab.base.errors import LabError, RequestError
 from tcpf_lab.metrics.capacity import bits, changes
 from tcpf_lab.metrics.groups import GroupSeries, read_groups
-from tcpf_lab.metrics.probes import read_probes
+from tcpf_lab.metrics.probes import load_span, read_probes
 from tcpf_lab.report.plots.canvas import (
     INK,
+    LABEL,
     Entry,
+    delay_axis,
     head,
     legend,
     line_entries,
     line_entry,
     line_look,
+    looks,
     name_panel,
     over_time,
+    pair_looks,
     panels,
 )
 from tcpf_lab.report.plots.kinds import Wanted
-from tcpf_lab.report.plots.runs import DrawnRun, Group, grouped, runs_behind, under
-from tcpf_lab.report.style import DISTINCT, SOLID, CaseStyle, Dash, contrasting_styles
+from tcpf_lab.report.plots.runs import (
+    MOST_PANELS,
+    DrawnRun,
+    Group,
+    flow_groups,
+    grouped,
+    panelled,
+    probe_named,
+    runs_behind,
+    under,
+)
+from tcpf_lab.report.style import PROBE_WORDS, CaseStyle, contrasting_styles
 from tcpf_lab.results.layout import RunFiles, read_json
 
 #: Bins of the series that a point of throughput is the mean of: half a second.
 _SMOOTH = 5
-#: Lines of a case's groups, where its colour is the case's.
-_DASHES: tuple[Dash, ...] = (
-    SOLID,
-    *((0, lengths) for lengths in ((4.2, 1.3), (1.1, 1.1), (4.2, 1.3, 1.1, 1.3))),
-)
 #: The line of what a link that changes can carry.
 LINK = "link capacity"
 #: Looks of lines that are of no group: that, and the queueing delay of each direction.
@@ -48,11 +57,7 @@ _OWN: dict[str, dict[str, Any]] = {
 }
 #: The panel of the queues, and those of probes by their kind; the others are of throughput.
 DELAY_PANEL = "Queueing delay, mean of 0.1 s (ms)"
-_PROBE_PANELS = {
-    "icmp": "Round-trip time of probes (ms)",
-    "udp": "One-way delay of probes (ms)",
-    "request": "Completion time of probes (ms)",
-}
+_PROBE_PANEL = "{} of {} (ms)"
 
 
 #: Panels above each other before each gets lower.
@@ -89,23 +94,11 @@ def groups(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:
             hint="choose with --case and --seed",
         )
     (run,) = runs
-    _groups_of(run)
+    flow_groups(run)
     warm, end = map(float, run.found["window_s"])
     subtitle = under(runs, run.case, f"seed {run.seed}", "n = 1 run")
     lines = tuple(lines_over_time(run.files, run.found))
     return draw_over_time(lines, subtitle, wanted.time_s or (0.0, end), warm)
-
-
-def _groups_of(run: DrawnRun) -> list[dict[str, Any]]:
-    """Give the groups of a run, as its metrics have them."""
-    found: list[dict[str, Any]] | None = run.found.get("groups")
-    if not found:
-        raise LabError(
-            "the run has no groups of flows",
-            where=str(run.files.root),
-            hint="`timeseries` draws all flows of a run",
-        )
-    return found
 
 
 def lines_over_time(files: RunFiles, found: Mapping[str, Any]) -> Iterator[TimeLine]:
@@ -128,8 +121,11 @@ def lines_over_time(files: RunFiles, found: Mapping[str, Any]) -> Iterator[TimeL
     for queue, delay in zip(found["queues"], series.delay_mean_s, strict=True):
         yield TimeLine(DELAY_PANEL, f"queue {queue['direction']}", series.time_s, 1e3 * delay)
     probes = {probe["name"]: probe["kind"] for probe in found.get("probes") or ()}
+    kinds = Counter(probes.values())
     for name, (time, took) in (read_probes(files) if probes else {}).items():
-        yield TimeLine(_PROBE_PANELS[probes[name]], name, time, 1e3 * took)
+        words = PROBE_WORDS[kind := probes[name]].capitalize()
+        panel = _PROBE_PANEL.format(words, name if kinds[kind] == 1 else "probes")
+        yield TimeLine(panel, name, time, 1e3 * took)
 
 
 def _capacity(files: RunFiles, found: Mapping[str, Any], length: float) -> Iterator[TimeLine]:
@@ -160,9 +156,12 @@ def draw_over_time(
     """Draw lines over time, a panel above the other; within ``house_style``."""
     names = list(dict.fromkeys(line.panel for line in lines))
     figure, every = panels(len(names), 1.5 if len(names) <= _MOST_ROOMY else 1.1)
-    of_groups = dict.fromkeys(line.label for line in lines if line.label not in _OWN)
+    # A probe that is alone in a panel is named there.
+    alone = {line.label for line in lines if line.panel.endswith(f" of {line.label} (ms)")}
+    of_groups = dict.fromkeys(line.label for line in lines if line.label not in {*_OWN, *alone})
     styles = contrasting_styles(list(of_groups))
     looks = {label: line_look(style) for label, style in styles.items()} | _OWN
+    looks |= dict.fromkeys(alone, _OWN["queue up"])
     entries: list[Entry] = []
     for axes, name in zip(every, names, strict=True):
         for line in lines:
@@ -184,89 +183,108 @@ def draw_over_time(
     return figure
 
 
-def delay_cdf(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:  # noqa: ARG001 - as all kinds
+#: Quantiles of probes, a hundredth apart.
+_SHARES = np.linspace(0, 1, 101)
+
+
+def delay_cdf(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:
     """Draw the distribution of the queueing delay of each group's data packets.
 
     Parameters
     ----------
     runs : sequence of DrawnRun
-        With groups; of seeds of one cell the quantiles are averaged.
+        With groups; a panel per number of flows. Of seeds of one cell the quantiles are averaged.
     wanted : Wanted
-        Nothing of it.
+        ``probe``: draw what this probe measured under load, a line per cell.
 
     Raises
     ------
     LabError
-        If a run has no groups, no group has packets, or there are more lines than can be
-        distinguished.
+        If a run has no groups or no such probe, nothing arrived, or there are more lines than can
+        be distinguished.
     """
-    found = grouped(runs)
-    lines = {
-        (cell.label, name): values
-        for cell in found
-        for name, values in _mean_quantiles(cell).items()
+    parts = panelled(runs, MOST_PANELS)
+    found = {
+        part.label: {
+            (cell.label, name): values
+            for cell in part.groups
+            for name, values in _mean_quantiles(cell, wanted.probe).items()
+        }
+        for part in parts
     }
-    if not lines:
+    if not any(found.values()):
         raise LabError(
-            "no group has packets in the measured time",
-            where=str(found[0].first.files.root),
+            f"no {'packet of the probe' if wanted.probe else 'group'} "
+            f"{'arrives' if wanted.probe else 'has packets'} in the measured time",
+            where=str(runs[0].files.root),
             hint="`groups` draws the whole run",
         )
-    if len(lines) > DISTINCT:
-        raise RequestError(
-            f"{len(lines)} lines; a figure distinguishes at most {DISTINCT}",
-            hint="choose some of the cases with --case, or of the settings with --only",
-        )
-    return draw_cdf(lines, under(runs, runs_behind(found, "line")))
+    cells = looks(grouped(runs))
+    words = [next(iter(cells))] if len(cells) == 1 else []
+    if len(parts) == 1:
+        words.append(parts[0].label)
+    subtitle = under(runs, *words, runs_behind([g for p in parts for g in p.groups], "line"))
+    what = "queueing delay of a data packet"
+    if wanted.probe:
+        what = f"{PROBE_WORDS[probe_named(runs[0], wanted.probe)['kind']]} of {wanted.probe}"
+    return draw_cdf(found, cells, subtitle, what)
 
 
-def _mean_quantiles(cell: Group) -> dict[str, NDArray[np.float64]]:
-    """Give each flow group's quantiles in ms, means over seeds; of one without packets none."""
-    names = [one["name"] for one in _groups_of(cell.first)]
+def _mean_quantiles(cell: Group, probe: str) -> dict[str, NDArray[np.float64]]:
+    """Give quantiles in ms, means over seeds, of each group with packets, or of a probe."""
+    if probe:
+        took = [_took(run, probe) for run in cell.runs]
+        own = [1e3 * np.quantile(one, _SHARES, method="inverted_cdf") for one in took if one.size]
+        return {probe: np.asarray(np.mean(own, axis=0), np.float64)} if own else {}
+    names = [one["name"] for one in flow_groups(cell.first)]
     series = [read_groups(run.files).delay_quantiles_s for run in cell.runs]
-    means = 1e3 * np.mean(np.stack(series).astype(np.float64), axis=0)
+    means = np.mean([1e3 * one.astype(np.float64) for one in series], axis=0)
     found = zip(names, means, strict=True)
     return {name: values for name, values in found if not np.isnan(values).any()}
 
 
-def draw_cdf(lines: Mapping[tuple[str, str], ArrayLike], subtitle: str) -> Figure:
+def _took(run: DrawnRun, name: str) -> NDArray[np.float64]:
+    """Give what a probe measured under load, s."""
+    start, end = load_span(probe_named(run, name)["kind"], tuple(run.found["window_s"]))
+    time, took = read_probes(run.files)[name]
+    return took[(time >= start) & (time < end) & ~np.isnan(took)]
+
+
+def draw_cdf(
+    found: Mapping[str, Mapping[tuple[str, str], ArrayLike]],
+    cells: Mapping[str, CaseStyle],
+    subtitle: str,
+    what: str = "queueing delay of a data packet",
+) -> Figure:
     """Draw distributions; within ``house_style``.
 
     Parameters
     ----------
-    lines : mapping of (str, str) to array_like
-        Evenly spaced quantiles, from minimum to maximum, ms, by cell and group.
+    found : mapping
+        By panel evenly spaced quantiles, from minimum to maximum, ms, by cell and group.
+    cells : mapping of str to CaseStyle
+        Looks of the cells.
     subtitle : str
         What stands below the title.
+    what : str
+        What is distributed.
     """
-    figure, (axes,) = panels(1, 3.0)
-    styles = _cdf_looks(list(lines))
-    for (_, style), values in zip(styles.items(), lines.values(), strict=True):
-        quantiles = np.asarray(values, np.float64)
-        axes.plot(quantiles, np.linspace(0, 1, quantiles.size), **line_look(style))
-    axes.set_ylim(0, 1.02)
-    axes.set_xlim(left=0)
-    axes.set_xlabel("Queueing delay of a data packet (ms)")
-    axes.set_ylabel("Share of the packets")
-    axes.tick_params(axis="x", bottom=True)
-    head(axes, "Distribution of queueing delay", subtitle)
-    legend(figure, line_entries(styles))
+    figure, every = panels(len(found), 3.0 if len(found) == 1 else 2.0)
+    styles = pair_looks(list(dict.fromkeys(pair for own in found.values() for pair in own)), cells)
+    for axes, (name, lines) in zip(every, found.items(), strict=True):
+        for pair, values in lines.items():
+            quantiles = np.asarray(values, np.float64)
+            axes.plot(quantiles, np.linspace(0, 1, quantiles.size), **line_look(styles[pair]))
+        axes.set_ylim(0, 1.02)
+        middle = [np.median(np.asarray(values, np.float64)) for values in lines.values()]
+        if not delay_axis(axes, [np.min(values) for values in lines.values()], middle):
+            axes.set_xlim(left=0)
+        axes.set_ylabel("Share")
+        axes.tick_params(axis="x", bottom=True)
+        if len(found) > 1:
+            name_panel(axes, name)
+    every[-1].set_xlabel(f"{what[0].upper()}{what[1:]} (ms)")
+    title = f"Distribution of {what.partition(' of ')[0]}"
+    head(every[0], title, subtitle, LABEL if len(found) > 1 else 0)
+    legend(figure, line_entries({style.label: style for style in styles.values()}))
     return figure
-
-
-def _cdf_looks(lines: Sequence[tuple[str, str]]) -> dict[str, CaseStyle]:
-    """Give each line a look: of several cells the colour is the cell's, the dash the group's.
-
-    With more groups than dashes each line has a look of its own.
-    """
-    cells, names = (list(dict.fromkeys(words)) for words in zip(*lines, strict=True))
-    if len(cells) == 1 or len(names) == 1:
-        return contrasting_styles(names if len(cells) == 1 else cells)
-    if len(names) > len(_DASHES):
-        return contrasting_styles([f"{cell}: {name}" for cell, name in lines])
-    colours = contrasting_styles(cells)
-    return {
-        label: replace(colours[cell], label=label, dash=_DASHES[names.index(name)])
-        for cell, name in lines
-        for label in (f"{cell}: {name}",)
-    }

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 #: How the axes of several panels are scaled: alike and from 0, or each as its data asks.
 SCALES = ("fixed", "free")
-#: Which queueing delay is drawn against throughput.
-DELAYS = {"mean": "queueing_delay_mean_s", "p95": "queueing_delay_p95_s"}
+#: Which statistic of delay is drawn against throughput, and what a point is.
+DELAYS = ("mean", "p50", "p95", "p99")
+ENTRIES = ("case", "group")
 
 
 #: What a figure is drawn of.
@@ -38,7 +39,11 @@ class Wanted:
     parameter : str
         Key of the experiment, or ``flows``: the x axis.
     delay : str
-        A key of ``DELAYS``.
+        One of ``DELAYS``.
+    probe : str
+        A probe, whose delay is drawn in place of that in the queue.
+    by : str
+        One of ``ENTRIES``.
     time_s : (float, float)
         From when to when, seconds after the run's epoch.
     scale : str
@@ -49,6 +54,8 @@ class Wanted:
     flow: tuple[int, ...] = ()
     parameter: str = ""
     delay: str = ""
+    probe: str = ""
+    by: str = ""
     time_s: tuple[float, float] | None = None
     scale: str = ""
 
@@ -83,6 +90,7 @@ _OF_FLOW = ("flow", "time_s")
 _MODULES = {
     "cwnd": "senders",
     "delay-cdf": "groups",
+    "throughput-delay": "scatter",
     "groups": "groups",
     "parameter": "parameter",
     "queue": "over_time",
@@ -96,7 +104,7 @@ KINDS: dict[str, Kind] = {
         Kind("box", "How much do seeds differ?", ("metric", "scale")),
         Kind("cdf", "How is goodput distributed over flows?", ("scale",)),
         Kind("cwnd", "What did the senders know, and how fast were they?", ("flow", "time_s")),
-        Kind("delay-cdf", "How long do packets of each group wait?"),
+        Kind("delay-cdf", "How long do packets of each group, or of a probe, take?", ("probe",)),
         Kind("goodput", "How fast was one flow, and when did it time out?", _OF_FLOW, captures=1),
         Kind("groups", "What did each group of flows get?", ("time_s",)),
         Kind("histogram", "Which multiple of the fair share do flows get?", ("scale",)),
@@ -104,7 +112,11 @@ KINDS: dict[str, Kind] = {
         Kind("parameter", "What does a parameter change?", ("metric", "parameter", "scale")),
         Kind("queue", "How long was the queue, packet by packet?", ("time_s",), captures=2),
         Kind("rtt", "How long were one flow's RTT and RTO?", _OF_FLOW, captures=1),
-        Kind("throughput-delay", "What does throughput cost in delay?", ("delay", "scale")),
+        Kind(
+            "throughput-delay",
+            "What does throughput cost in delay?",
+            ("delay", "probe", "by", "scale"),
+        ),
         Kind("time-sequence", "What happened to one flow?", _OF_FLOW, captures=1),
         Kind("timeseries", "When did it happen?", ("flow", "time_s", "scale")),
     )

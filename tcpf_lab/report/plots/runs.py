@@ -26,6 +26,8 @@ from tcpf_lab.trace.packet import Capture, Flows, Packets, find_flows, read_betw
 
 #: What differs between runs without making them different kinds of runs.
 _IDENTITY = ("name", "title", "reference", "matrix", "cases")
+#: Panels of a figure, at most.
+MOST_PANELS = 4
 #: What a path to a value of the one case begins with, in short.
 _SECTIONS = CASE_SECTIONS
 
@@ -268,6 +270,46 @@ def under(runs: Sequence[DrawnRun], *words: str) -> str:
     doubtful = [] if all(run.valid for run in runs) else ["INVALID RUNS INCLUDED"]
     parts = [*unbroken, conditions(run.experiment for run in runs), *doubtful]
     return f"{name}. {', '.join(parts)}"
+
+
+def under_panels(runs: Sequence[DrawnRun], parts: Sequence[Panel], mark: str) -> str:
+    """Give the line under the title; a single panel's label is part of it."""
+    groups = [group for part in parts for group in part.groups]
+    label = (parts[0].label,) if len(parts) == 1 else ()
+    return under(runs, *label, runs_behind(groups, mark))
+
+
+def flow_groups(run: DrawnRun) -> list[dict[str, Any]]:
+    """Give the groups of flows of a run, as its metrics have them.
+
+    Raises
+    ------
+    LabError
+        If it has none.
+    """
+    found: list[dict[str, Any]] | None = run.found.get("groups")
+    if not found:
+        raise LabError(
+            "the run has no groups of flows",
+            where=str(run.files.root),
+            hint="`timeseries` draws all flows of a run",
+        )
+    return found
+
+
+def probe_named(run: DrawnRun, name: str) -> dict[str, Any]:
+    """Give a probe of a run, as its metrics have it.
+
+    Raises
+    ------
+    RequestError
+        If the run has none of that name.
+    """
+    found = {probe["name"]: probe for probe in run.found.get("probes") or ()}
+    if name not in found:
+        there = f"; it has {', '.join(found)}" if found else ""
+        raise RequestError(f"{run.files.root.name} has no probe '{name}'{there}", where="--probe")
+    return dict(found[name])
 
 
 @dataclass(frozen=True, eq=False)

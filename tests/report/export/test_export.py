@@ -17,20 +17,23 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from flent import resultset
+from flent import resultset, testenv
 
 import tcpf_lab
-from tcpf_lab.metrics.series import read_series
+from tcpf_lab.metrics.capacity import drain_s
+from tcpf_lab.metrics.series import read_series, write_arrays
 from tcpf_lab.metrics.summary import analyse
 from tcpf_lab.report.claims.judge import Verdict
 from tcpf_lab.report.document import write_document
 from tcpf_lab.report.export.columns import LAYOUTS, OF_GROUPS, TABLES
 from tcpf_lab.report.export.dictionary import generate
 from tcpf_lab.report.export.flent import flent_files
+from tcpf_lab.report.export.flent_groups import PING, Plotted, of_groups
 from tcpf_lab.report.export.glossary import terms
 from tcpf_lab.report.export.tidy import base_value, csv_files, parquet_files, tables
 from tcpf_lab.report.frames.results import sections_below
-from tcpf_lab.results.layout import ExperimentFiles, read_json, write_json
+from tcpf_lab.results.layout import ExperimentFiles, RunFiles, read_json, write_json
+from tcpf_lab.spec.load import parse
 
 #: Without the tables of groups, which these runs have not.
 NAMES = [layout.name for layout in TABLES if layout.name not in OF_GROUPS]
@@ -256,3 +259,102 @@ def test_every_number_of_a_run_has_a_column(made: Path) -> None:
 )
 def test_settings_are_read_in_base_units(text: str, value: float | str, unit: str) -> None:
     assert base_value(text) == (value, unit)
+
+
+# Groups of flows and probes, under the names of Flent's own tests.
+
+#: A run of two seconds: flows upward and downward, and probes.
+SHAPES = {"rrul_be": (4, 4), "rrul_be_nflows": (3, 2), "tcp_nup": (3, 0), "tcp_ndown": (0, 2)}
+GROUPS = """
+name: groups
+topology: {chain: {access: 100 Mbit, bottleneck: 10 Mbit, delay: 20 ms, mtu: 1500 B}}
+tcp: {profile: modern}
+traffic:
+  groups:
+    first: {flows: 1, congestion: bbr}
+    up: {flows: 1}
+    down: {flows: 1, direction: down}
+  probes:
+    ping: {kind: icmp, interval: 200 ms}
+    far: {kind: icmp, interval: 500 ms}
+    call: {kind: udp, interval: 100 ms}
+    second: {kind: udp, interval: 100 ms}
+    page: {kind: request, response: 1 kB}
+cases: {TailDrop: {queue: {kind: bfifo, limit: 100 kB}}}
+matrix: {seed: 1}
+"""
+
+
+def plotted(test: str, root: Path) -> Plotted:
+    up, down = SHAPES[test]
+    groups = [("first", "up", min(up, 1)), ("up", "up", max(up - 1, 0)), ("down", "down", down)]
+    first = np.cumsum([0, *(flows for *_, flows in groups)])
+    place = {"node": "R1", "device": "R1-R2"}
+    experiment = parse(GROUPS, "groups.yaml")
+    probes = [{"name": n, "kind": p.kind, "receiver": f"D{n}"}
+              for n, p in experiment.traffic.probes.items()]  # fmt: skip
+    expect = {
+        "bottleneck": place,
+        "opposite": {"bottleneck": {"node": "R2", "device": "R2-R1"}},
+        "groups": [
+            {"name": name, "direction": way, "flows": flows, "first": int(at)}
+            for (name, way, flows), at in zip(groups, first, strict=False)
+        ],
+        "probes": probes,
+    }
+    files = RunFiles(root)
+    bins = np.zeros((2, 20), np.float32)
+    write_json(files.metrics, {"probes": probes})
+    write_arrays(
+        files.groups,
+        {
+            "bin_s": np.array(0.1),
+            "window_s": np.array([0.0, 2.0]),
+            "acked_bytes": np.arange(20 * (up + down), dtype=np.uint32).reshape(-1, 20),
+            **dict.fromkeys(("delay_mean_s", "delay_max_s", "delay_quantiles_s"), bins),
+        },
+    )
+    sent = np.arange(0, 2, 0.1)
+    took = np.where(sent == 1, np.nan, 0.04 + sent / 100)
+    write_arrays(
+        files.probes,
+        {f"{p['name']}_{key}_s": values for p in probes
+         for key, values in (("time", sent), ("took", took))},
+    )  # fmt: skip
+    return of_groups(files, expect, experiment)
+
+
+@pytest.mark.parametrize("test", SHAPES)
+def test_groups_and_probes_have_the_names_of_flents_test(test: str, tmp_path: Path) -> None:
+    found = plotted(test, tmp_path)
+    assert found.test == test
+    env = dict.fromkeys(("LOCAL_BIND", "SEND_SIZE", "HTTP_GETTER_URLLIST", "REMOTE_HOSTS"))
+    env |= {"HOST": "D", "HOSTS": ["D"], "IP_VERSION": 4, "STEP_SIZE": 0.2, "DELAY": 5}
+    env |= {"LENGTH": 2, "TOTAL_LENGTH": 2, "TEST_PARAMETERS": dict(found.parameters)}
+    flents = testenv.TestEnvironment(env)
+    wanted = set(flents.execute(Path(testenv.TEST_PATH) / f"{test}.conf")["DATA_SETS"])
+    # Round trips of UDP, which no probe measures; containers of series; counters of other tools.
+    wanted = {name for name in wanted if "UDP" not in name and name != "VoIP"}
+    wanted = {name for name in wanted if not name.startswith(("qdisc", "VoIP::bitrate"))}
+    assert wanted <= set(found.results)
+    assert {"Ping (ms) ICMP Dfar (extra)", "VoIP::delay", "HTTP latency"} <= wanted
+    assert {len(values) for values in found.results.values()} == {found.time_s.size} == {10}
+    assert "Left out: probe second" in found.note
+
+
+def test_series_of_groups_are_their_bytes_and_their_probes(tmp_path: Path) -> None:
+    found = plotted("rrul_be_nflows", tmp_path)
+    flow = 8e-6 * (0 + 1) / 0.2  # bytes of the first two bins, in 0.2 s
+    assert found.results["TCP upload BE::1"][0] == pytest.approx(flow)
+    assert found.about["TCP upload BE::1"] == {"GROUP": "first", "CONG_CONTROL": "bbr"}
+    totals = found.results["TCP upload sum"] + found.results["TCP download sum"]
+    np.testing.assert_allclose(found.results["TCP totals"], totals)
+    np.testing.assert_allclose(found.results[PING][:2], [41, 43])
+    assert found.results["VoIP::loss"].tolist() == [0] * 5 + [1] + [0] * 4
+    assert len(found.raw["VoIP::delay"]) == 19
+
+
+def test_delay_of_a_link_that_changes_is_the_time_to_drain() -> None:
+    place = {"rates": [[0, 1e6], [1, 0], [3, 2e6]]}
+    found = drain_s(place, np.array([0.0, 0.5, 0.5, 1.5]), np.array([62_500, 60_000, 125_000, 0]))
+    np.testing.assert_allclose(found, [0.5, 0.48, 2.75, 0], atol=0.002)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import typst
-from html_sample import contents, every_text, figures
+from html_sample import BARS, contents, every_text, figures
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jinja2 import TemplateError
@@ -26,6 +26,7 @@ from tcpf_lab.report.pages import pdf as glyphs
 from tcpf_lab.report.pages import pdf as module
 from tcpf_lab.report.pages.html import REPLACEMENT, printable
 from tcpf_lab.report.pages.pdf import _fonts, compiled, literal, page_images, source, typeset
+from tcpf_lab.report.table import Column, Entry, Group
 
 TEMPLATE = Path(module.__file__).parent / "templates" / "report.typ.j2"
 HOSTILE = (
@@ -228,6 +229,20 @@ def test_every_page_can_be_had_as_a_picture_of_a4() -> None:
     assert len(pages) >= 2
     sizes = {struct.unpack(">II", page[16:24]) for page in pages}
     assert sizes == {(595, 842)}
+
+
+def test_a_table_of_many_numbers_lies_across_and_tall_figures_stand_upright() -> None:
+    whole = contents()
+    (part,) = whole.results
+    (table,) = part.tables
+    numbers = tuple(Column(f"n{n}", "estimate") for n in range(6))
+    rows = (tuple(Entry("1.0") for _ in numbers),)
+    part = replace(part, tables=(replace(table, columns=numbers, groups=(Group("", rows),)),))
+    assert part.tables[0].wide
+    tall = figures() | {"fig-a": BARS.replace("200 100", "200 600").replace("100pt", "600pt")}
+    pages = page_images(replace(whole, results=(part,)), tall, pixels_per_inch=72)
+    sizes = [struct.unpack(">II", page[16:24]) for page in pages]
+    assert sizes[:3] == [(595, 842), (842, 595), (595, 842)]
 
 
 def test_a_missing_picture_is_named() -> None:

@@ -24,7 +24,7 @@ from tcpf_lab.report.plots import groups
 from tcpf_lab.report.plots.canvas import looks, render
 from tcpf_lab.report.plots.runs import DrawnRun, grouped
 from tcpf_lab.report.section import Cell, CellResult, Estimate
-from tcpf_lab.report.style import METRICS, house_style
+from tcpf_lab.report.style import METRICS, case_styles, house_style
 
 
 def with_cases(names: list[str], found: Any = usual) -> list[DrawnRun]:
@@ -143,7 +143,8 @@ def test_another_font_has_the_letters_that_ours_lacks(monkeypatch: pytest.Monkey
 def test_lines_of_a_distribution_differ_in_colour_or_dash(cells: int, names: int) -> None:
     found = {(f"case {c}", f"g{n}"): [0.0, n + c, 20.0] for c in range(cells) for n in range(names)}
     with house_style():
-        drawn = groups.draw_cdf(found, "").axes[0].lines
+        cells_looks = case_styles([cell for cell, _ in found])
+        drawn = groups.draw_cdf({"": found}, cells_looks, "").axes[0].lines
     seen = {(line.get_color(), str(line._unscaled_dash_pattern)) for line in drawn}  # type: ignore[attr-defined]
     assert len(seen) == cells * names
 

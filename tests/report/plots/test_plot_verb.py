@@ -154,7 +154,7 @@ def test_unfinished_runs_are_told_of(lab: Lab, ran: Path) -> None:
         (("cdf", ".", "-o", "a.gif"), "-o a.gif: unknown suffix; allowed: ."),
         (("cdf", ".", "-o", "figure"), "-o figure: unknown suffix; allowed: ."),
         (("cdf", ".", "--scale", "fre"), "Did you mean 'free'?"),
-        (("throughput-delay", ".", "--delay", "p90"), "Did you mean 'p95'?"),
+        (("throughput-delay", ".", "--delay", "p96"), "Did you mean 'p9"),
         (("box", ".", "--metric", "loss_percen"), "Did you mean 'loss_percent'?"),
         (("cdf", ".", "--metric", "timeouts"), "--metric: means nothing to cdf"),
         (("timeseries", ".", "--time", "5"), "--time 5: write FROM..TO in seconds"),

@@ -17,6 +17,7 @@ from matplotlib.patches import Ellipse, StepPatch
 from plot_runs import TINY, drawn, shipped, tiny, usual
 
 from tcpf_lab.base.errors import LabError, RequestError
+from tcpf_lab.metrics.series import write_arrays
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.plots import kinds
 from tcpf_lab.report.plots.kinds import KINDS, Wanted, draw, kind_named, metric_named
@@ -195,6 +196,72 @@ def test_panels_of_throughput_and_delay_have_the_same_axes_and_both_are_reversed
         limits = [axes.get_xlim() for axes in made.axes]
         assert all(left > right for left, right in limits)
         assert (limits[0] == limits[1]) is (scale == "fixed")
+
+
+def with_groups(runs: Sequence[DrawnRun]) -> list[DrawnRun]:
+    """Runs of two groups upward and a ping, whose numbers grow with the seed."""
+    statistics = ("mean", "p50", "p95", "p99")
+
+    def found(run: DrawnRun) -> dict[str, Any]:
+        delays = [dict.fromkeys(statistics, 0.001 * (k + run.seed)) for k in (10, 20)]
+        own = [{"name": name, "flows": 1, "throughput_bytes_per_s": 125_000.0 * run.seed,
+                "queueing_delay_s": delay}
+               for name, delay in zip(("cubic", "bbr"), delays, strict=True)]  # fmt: skip
+        load = {f"{one}_s": 0.1 + 0.001 * run.seed for one in statistics}
+        probe = {"name": "ping", "kind": "icmp", "load": load}
+        return {"groups": own, "queues": [{"queueing_delay_s": delays[0]}], "probes": [probe]}
+
+    return [replace(run, found=run.found | found(run)) for run in runs]
+
+
+def test_a_group_is_a_point_and_a_probe_is_the_delay_on_request() -> None:
+    runs = with_groups(tiny(flows="2"))
+    by_group = figure("throughput-delay", runs, by="group", delay="p99")
+    means = [line.get_xydata()[0] for line in by_group.axes[0].lines if len(line.get_xdata()) == 1]
+    np.testing.assert_allclose(means, [[12, 2], [22, 2]] * 2)
+    marks = [line for line in by_group.axes[0].lines if len(line.get_xdata()) == 1]
+    colours, markers = ([getattr(m, f"get_{n}")() for m in marks]
+                        for n in ("markerfacecolor", "marker"))  # fmt: skip
+    assert colours[0] == colours[1] != colours[2], "the colour is the case's"
+    assert markers[:2] == markers[2:], "the marker is the group's"
+    assert "First: cubic" in texts(by_group)
+    by_probe = figure("throughput-delay", runs, probe="ping", delay="p50")
+    assert by_probe.axes[0].lines[-1].get_xdata() == pytest.approx([102.0])
+    assert "Median round-trip time of ping (ms)" in texts(by_probe)
+    with pytest.raises(RequestError, match="no probe 'pong'; it has ping"):
+        figure("throughput-delay", runs, probe="pong")
+    with pytest.raises(LabError, match="no groups of flows"):
+        figure("throughput-delay", tiny(), by="group")
+    with pytest.raises(RequestError, match="have mean and p95, not p50"):
+        figure("throughput-delay", tiny(), delay="p50")
+
+
+def test_delays_that_are_far_apart_have_a_logarithmic_axis() -> None:
+    def found(run: Run) -> tuple[Sequence[float], dict[str, float]]:
+        far = 20.0 if run.case_name == "Second" else 1.0
+        return [1000.0] * run.flows, {"queueing_delay_mean_s": far * (0.01 + run.seed / 1e3)}
+
+    made = figure("throughput-delay", tiny(found=found, flows="2"))
+    (axes,) = made.axes
+    assert axes.get_xscale() == "log"
+    left, right = axes.get_xlim()
+    assert left > right
+
+
+def test_the_distribution_of_a_probe_is_of_what_it_sends_under_load(tmp_path: Path) -> None:
+    sent = np.arange(0, 5, 0.1)
+    took = np.where(sent < 1, 9.0, np.where(sent < 4, 0.05, 7.0))
+    runs = []
+    for run in with_groups(tiny(case="First", flows="2")):
+        files = RunFiles(tmp_path / str(run.seed))
+        files.root.mkdir()
+        own = run.found | {"window_s": [1.0, 5.0]}
+        write_json(files.metrics, own)
+        write_arrays(files.probes, {"ping_time_s": sent, "ping_took_s": took})
+        runs.append(replace(run, files=files, found=own))
+    made = figure("delay-cdf", runs, probe="ping")
+    assert made.axes[0].lines[0].get_xdata().tolist() == [50.0] * 101
+    assert "First, 2 flows, n = 3 runs" in texts(made)
 
 
 def test_parameter_is_drawn_with_mean_and_confidence_interval() -> None:
