@@ -333,21 +333,22 @@ def interruptible() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def build_kernel(source: Path | None, variant: str = "standard") -> Kernel:
-    """Build the kernel with a progress display."""
-    from tcpf_lab.testbed.uml import kernel
-    from tcpf_lab.testbed.uml import recipe as uml_recipe
+def build_kernel(source: Path | None, variant: str = "standard", version: str = "") -> Kernel:
+    """Build the kernel with a progress display; without source that of the version is fetched."""
+    from tcpf_lab.testbed.uml import source as uml_source
 
-    recipe = uml_recipe.load(variant=variant)
+    def built(progress: Callable[[str, float], None]) -> Kernel:
+        return uml_source.build(version, source, progress, variant)
+
     if not _err.is_terminal:
-        return kernel.build(source, progress=Announcer("kernel: "), recipe=recipe)
+        return built(Announcer("kernel: "))
     with share_progress(_err) as progress:
         task = progress.add_task("kernel", total=1.0)
 
         def show(phase: str, share: float) -> None:
             progress.update(task, description=f"kernel: {phase}", completed=share)
 
-        return kernel.build(source, progress=show, recipe=recipe)
+        return built(show)
 
 
 def ensure_kernel(choice: Choice) -> None:

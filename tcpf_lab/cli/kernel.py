@@ -9,7 +9,7 @@ import typer
 from tcpf_lab.base.errors import RequestError
 from tcpf_lab.cli import console
 from tcpf_lab.cli.main import HELP_MARKUP, echo
-from tcpf_lab.cli.options import AsJson, Source, Variant
+from tcpf_lab.cli.options import AsJson, KernelVersion, Source, Variant
 from tcpf_lab.testbed.uml import kernel as uml_kernel
 
 app = typer.Typer(
@@ -21,11 +21,16 @@ app = typer.Typer(
 
 
 @app.command()
-def build(source: Source = None, variant: Variant = "standard", as_json: AsJson = False) -> None:
-    """Build the virtual-time kernel, its programs and modules, unless it is built already."""
+def build(
+    version: KernelVersion = "",
+    source: Source = None,
+    variant: Variant = "standard",
+    as_json: AsJson = False,
+) -> None:
+    """Build a virtual-time kernel, its programs and modules, unless it is built already."""
     if source is not None and not source.is_file():
         raise RequestError("no such file", where=str(source))
-    kernel = console.build_kernel(source, variant)
+    kernel = console.build_kernel(source, variant, version)
     if as_json:
         console.print_json(asdict(kernel))
     else:

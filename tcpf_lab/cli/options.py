@@ -46,6 +46,7 @@ KeepPcaps = Annotated[bool, option("--keep-pcaps")]
 Jobs = Annotated[int, option("--jobs -j", min=0)]
 Cluster = Annotated[str | None, option("--cluster")]
 IncludeInvalid = Annotated[bool, option("--include-invalid")]
+KernelVersion = Annotated[str, argument("VERSION")]
 Source = Annotated[Path | None, option("--source")]
 Variant = Annotated[str, option("--variant")]
 

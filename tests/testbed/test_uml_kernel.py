@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import io
 import shutil
 import tarfile
@@ -18,6 +19,7 @@ from tcpf_lab.cli import console
 from tcpf_lab.plan.compose import Plan
 from tcpf_lab.testbed.uml import kernel as uml_kernel
 from tcpf_lab.testbed.uml import recipe as uml_recipe
+from tcpf_lab.testbed.uml import source as uml_source
 from tcpf_lab.testbed.uml.guest import UmlTestbed
 from tcpf_lab.testbed.uml.recipe import Recipe
 from tcpf_lab.testbed.workshop import Progress
@@ -266,7 +268,7 @@ def test_variant_has_a_configuration_patches_and_a_key_of_its_own(site: Site) ->
     assert recipe.config == "CONFIG_A=y\nCONFIG_B=y\n"
     second = uml_kernel.build(site.source, site.cache, recipe=recipe)
     assert (second.tree / ".config").read_text() == "CONFIG_A=y\nCONFIG_B=y\n"
-    assert second.patches == ("0001-first.patch", "0001-more.patch")
+    assert second.patches == ("0001-first.patch", "kasan/0001-more.patch")
     assert second.variant == "kasan"
     assert uml_kernel.find(site.cache, recipe) == second
     assert uml_kernel.find(site.cache, site.recipe) == first
@@ -641,12 +643,12 @@ def test_no_home_is_made_for_the_cache(
 def test_a_build_without_a_terminal_prints_every_phase(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def build(*_: object, progress: Progress, **__: object) -> None:
+    def build(_version: str, _tarball: None, progress: Progress, _variant: str) -> None:
         for share in (0.0, 0.5):
             progress("compile", share)
         progress("modules", 1.0)
 
-    monkeypatch.setattr(uml_kernel, "build", build)
+    monkeypatch.setattr(uml_source, "build", build)
     console.build_kernel(None)
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(" s  ")[1] for line in lines] == ["kernel: compile", "kernel: modules"]
@@ -659,13 +661,45 @@ def test_status_tells_what_is_missing(site: Site, monkeypatch: pytest.MonkeyPatc
     assert "make" in status["missing_packages"]
 
 
-@pytest.mark.parametrize("directory", ["patches", "patches/kasan"])
-def test_projects_own_patches_each_give_a_reason(directory: str) -> None:
-    patches = sorted((uml_recipe.load().root / "uml" / directory).glob("*.patch"))
-    assert [patch.name[:4] for patch in patches] == [f"{n + 1:04}" for n in range(len(patches))]
-    for patch in patches:
+@pytest.mark.parametrize("version", ["6.12", "7.3"])
+def test_patches_of_a_version_are_numbered_and_each_gives_a_reason(version: str) -> None:
+    recipe = uml_recipe.load(variant="kasan", version=version)
+    (*numbered, last) = recipe.patches
+    assert last.parent.name == "kasan"
+    assert [patch.name for patch in numbered] == sorted(patch.name for patch in numbered)
+    for patch in recipe.patches:
         header = patch.read_text().partition("\n--- a/")[0]
         assert "\nReason: " in header, patch.name
+
+
+def test_version_takes_the_patches_of_the_latest_series_before_it(site: Site) -> None:
+    for series in ("6.2", "6.12"):
+        (site.recipe_root / "uml/patches" / series).mkdir()
+        site.write(f"uml/patches/{series}/0002-own.patch", PATCH)
+        site.write(f"uml/config.{series}", f"CONFIG_OF_{series.replace('.', '_')}=y\n")
+    series = {
+        v: uml_recipe.load(site.recipe_root, version=v).series for v in ("6.2", "6.10", "7.1")
+    }
+    assert series == {"6.2": "6.2", "6.10": "6.2", "7.1": "6.12"}
+    recipe = uml_recipe.load(site.recipe_root, version="6.10")
+    assert recipe.patch_names == ("0001-first.patch", "6.2/0002-own.patch")
+    assert recipe.config.endswith("\nCONFIG_OF_6_2=y\n")
+    with pytest.raises(RequestError, match=r"6\.1 is too early: patches are for 6\.2 and later"):
+        uml_recipe.load(site.recipe_root, version="6.1")
+    with pytest.raises(RequestError, match="not a version of Linux: 'next'"):
+        uml_recipe.load(site.recipe_root, version="next")
+
+
+def test_source_of_another_version_is_built_with_the_patches_for_it(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uml_kernel, "cache_directory", lambda: site.cache)
+    load = functools.partial(uml_recipe.load, site.recipe_root)
+    monkeypatch.setattr(uml_recipe, "load", load)
+    kernel = uml_source.build(tarball=site.tarball("7", "3"))
+    assert kernel.version == "7.3.117"
+    assert uml_kernel.find(site.cache, load(version="7.3")) == kernel
+    assert uml_kernel.find(site.cache, load()) is None
 
 
 @pytest.mark.parametrize("file", ["uml/guest.c", "sched/Kbuild", "drivers/Kbuild", "tc/Makefile"])

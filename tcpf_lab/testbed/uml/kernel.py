@@ -213,7 +213,7 @@ def _write_facts(order: Order, result: Path, seconds: float) -> None:
         "version": order.version,
         "sha256": uml_recipe.sha256_of(result / KERNEL),
         "programs": {name: uml_recipe.sha256_of(result / name) for name in order.recipe.programs},
-        "patches": [patch.name for patch in order.recipe.patches],
+        "patches": list(order.recipe.patch_names),
         "compiler": order.compiler,
         "source": order.source.name,
         "build_seconds": round(seconds, 1),

@@ -68,12 +68,14 @@ PROGRAMS = {
 KBUILD_PARTS = ("sched", "drivers")
 #: Those, that of the plugins by which ``tc`` and ``ip`` know their words, and the headers of both.
 MODULE_PARTS = (*KBUILD_PARTS, "tc", "include")
+#: Patches for all versions, in directories below it those for one and the later ones.
+PATCHES = "uml/patches"
 #: Variant -> fragments on top of ``allnoconfig``, the later ones overriding the earlier, and
 #: directories of patches.
 VARIANTS = {
-    "standard": (("uml/config",), ("uml/patches",)),
-    "kasan": (("uml/config", "uml/config.kasan"), ("uml/patches", "uml/patches/kasan")),
-    "unlogged": (("uml/config", "uml/config.unlogged"), ("uml/patches",)),
+    "standard": (("uml/config",), (PATCHES,)),
+    "kasan": (("uml/config", "uml/config.kasan"), (PATCHES, f"{PATCHES}/kasan")),
+    "unlogged": (("uml/config", "uml/config.unlogged"), (PATCHES,)),
 }
 #: Variant -> one with the same patches.  Where neither has been built, both are, in one source
 #: tree: for the second little is compiled again.
@@ -103,17 +105,22 @@ class Recipe:
 
     root: Path
     variant: str = "standard"
+    version: str = ""  #: of Linux, ``6.12``, of which point releases are accepted
 
     @cached_property
-    def version(self) -> str:
-        """Kernel version, e.g. ``6.12``; of which point releases are accepted."""
-        return (self.root / "uml/version").read_text(encoding="ascii").strip()
+    def series(self) -> str:
+        """Which patches and options, beside those of all versions: ``6.12``, or a later Linux's."""
+        known = (path.name for path in (self.root / PATCHES).glob("[0-9]*") if path.is_dir())
+        earlier = [each for each in known if in_numbers(each) <= in_numbers(self.version)]
+        return max(earlier, key=in_numbers, default="")
 
     @property
     def configs(self) -> tuple[Path, ...]:
         """Fragments on top of ``allnoconfig``."""
         fragments, _ = VARIANTS[self.variant]
-        return tuple(self.root / name for name in fragments)
+        found = [self.root / name for name in fragments]
+        own = self.root / f"uml/config.{self.series}"
+        return (*found, own) if own.is_file() else tuple(found)
 
     @property
     def config(self) -> str:
@@ -127,10 +134,18 @@ class Recipe:
 
     @cached_property
     def patches(self) -> tuple[Path, ...]:
-        """Patches in the order of their numbers, those of the variant last."""
+        """Patches by number, that of the series after that of all; those of the variant last."""
         _, directories = VARIANTS[self.variant]
-        found = (sorted((self.root / name).glob("[0-9]*.patch")) for name in directories)
+        found = [sorted((self.root / name).glob("[0-9]*.patch")) for name in directories]
+        if self.series:
+            found[0] += (self.root / PATCHES / self.series).glob("[0-9]*.patch")
+            found[0].sort(key=lambda patch: (patch.name, len(patch.parts)))
         return tuple(itertools.chain.from_iterable(found))
+
+    @property
+    def patch_names(self) -> tuple[str, ...]:
+        """Names of the patches; of those for a version or variant with their directory."""
+        return tuple(str(patch.relative_to(self.root / PATCHES)) for patch in self.patches)
 
     @property
     def programs(self) -> dict[str, tuple[Path, ...]]:
@@ -181,29 +196,70 @@ class Recipe:
         return {str(file.relative_to(self.root)): sha256_of(file) for file in files}
 
 
-def load(root: Path | None = None, variant: str = "standard") -> Recipe:
+def load(root: Path | None = None, variant: str = "standard", version: str = "") -> Recipe:
     """Read the recipe in ``root`` (default: the project's ``kernel`` directory).
+
+    Parameters
+    ----------
+    root : Path, optional
+        A ``kernel`` directory.
+    variant : str, optional
+        One of `VARIANTS`.
+    version : str, optional
+        Of Linux, ``7.3``; by default that of ``uml/version``.
 
     Raises
     ------
     RequestError
-        If there is no such variant.
+        If there is no such variant, or the version is no version or too early.
     KernelBuildError
         If a file is missing.
     """
     if variant not in VARIANTS:
         raise RequestError(f"unknown variant '{variant}'; allowed: {', '.join(VARIANTS)}")
-    recipe = Recipe(root or shipped.directory("kernel"), variant)
+    root = root or shipped.directory("kernel")
+    recipe = Recipe(root, variant, version or _default_version(root))
+    known = [path.name for path in (root / PATCHES).glob("[0-9]*") if path.is_dir()]
+    if known and not recipe.series:
+        first = min(known, key=in_numbers)
+        raise RequestError(
+            f"Linux {version} is too early: patches are for {first} and later",
+            hint=f"build {' or '.join(sorted(known, key=in_numbers))}",
+        )
     makefiles = (*(f"{part}/Kbuild" for part in KBUILD_PARTS), "tc/Makefile")
-    others = (recipe.root / name for name in ("uml/version", *makefiles))
+    others = (recipe.root / name for name in makefiles)
     for needed in (*others, *recipe.configs, *recipe.program_files):
         if not needed.is_file():
-            raise KernelBuildError(
-                "no such file; the kernel directory is incomplete",
-                where=str(needed),
-                hint="`git checkout -- kernel`, or reinstall tcpf-lab",
-            )
+            raise _incomplete(needed)
     return recipe
+
+
+def _default_version(root: Path) -> str:
+    path = root / "uml/version"
+    if not path.is_file():
+        raise _incomplete(path)
+    return path.read_text(encoding="ascii").strip()
+
+
+def _incomplete(missing: Path) -> KernelBuildError:
+    return KernelBuildError(
+        "no such file; the kernel directory is incomplete",
+        where=str(missing),
+        hint="`git checkout -- kernel`, or reinstall tcpf-lab",
+    )
+
+
+def in_numbers(version: str) -> tuple[int, ...]:
+    """Give a version as numbers, by which versions are in order: 6.2 is before 6.12.
+
+    Raises
+    ------
+    RequestError
+        If it is not two numbers or more.
+    """
+    if not re.fullmatch(r"\d+(\.\d+)+", version):
+        raise RequestError(f"not a version of Linux: '{version}'; write two numbers: 6.12")
+    return tuple(map(int, version.split(".")))
 
 
 def key(digest: str, source_sha256: str, compiler: str) -> str:
