@@ -65,6 +65,19 @@ def longest_drain_s(place: dict[str, Any], size: float) -> float:
     return float(min(stay, _LONGEST_STAY_S))
 
 
+def last_drained_s(place: dict[str, Any], size: float, end: float) -> float:
+    """Give the latest instant from which the link carries so many bytes before another, seconds.
+
+    Both count from the epoch; a minute earlier at most.
+    """
+    if not changes(place):
+        return end - 8 * size / float(place["rate_bits_per_s"])
+    grid = np.arange(max(0.0, end - _LONGEST_STAY_S), end, 0.001)
+    at_end = bits(place, np.asarray([end]))[0]
+    early = np.flatnonzero(at_end - bits(place, grid) >= 8 * size)
+    return float(grid[early[-1]]) if early.size else max(0.0, end - _LONGEST_STAY_S)
+
+
 def drain_s(
     place: dict[str, Any], seconds: NDArray[np.float64], size: NDArray[np.float64]
 ) -> NDArray[np.float64]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tcpf_lab.base.errors import TraceError
 from tcpf_lab.metrics import definitions
-from tcpf_lab.metrics.capacity import longest_drain_s
+from tcpf_lab.metrics.capacity import changes, last_drained_s, longest_drain_s
 from tcpf_lab.metrics.counters import longest_pause_ns, ring_of
 from tcpf_lab.metrics.definitions import acknowledged_at, goodput
 from tcpf_lab.metrics.in_force import CheckResult, verdict
@@ -166,7 +166,7 @@ def with_captures(files: RunFiles, record: Record) -> CapturedRecord:
         transit=ways[0].transit
         if ways
         else cross(_entered(captures), captures["egress"].packets, max_delay_ns=stay),
-        max_delay_ns=_judged_delay_ns(record.expect, delay),
+        max_delay_ns=_judged_delay_ns(record, delay),
         ways=ways,
     )
 
@@ -226,27 +226,42 @@ def _entered(captures: dict[str, Capture]) -> Packets:
 
 
 def max_delay_ns(expect: dict[str, Any]) -> int:
-    """Longest stay in the bottleneck's queue: its limit in bytes at its rate, and a margin.
+    """Longest stay in the bottleneck's queue: its backlog at its rate, and a margin.
 
-    Half a second at least; twice as long where acknowledgements share the wire.
+    Half a second at least.
     """
-    wanted = expect["qdisc"]
-    limit = wanted.get("limit", wanted.get("options", {}).get("limit"))
-    if limit is None:
+    backlog = _largest_backlog(expect)
+    if backlog is None:
         return MAX_DELAY_NS
-    place = expect["bottleneck"]
-    drain = 1e9 * longest_drain_s(place, float(limit))
-    drain *= 2 if ring_of(expect, place["device"]) else 1
+    drain = 1e9 * longest_drain_s(expect["bottleneck"], backlog)
     return max(MAX_DELAY_NS, round(drain) + _MARGIN_NS)
 
 
-def _judged_delay_ns(expect: dict[str, Any], delay: int) -> int:
+def _largest_backlog(expect: dict[str, Any]) -> float | None:
+    """The queue's limit, bytes; twice as much where acknowledgements share the wire."""
+    wanted = expect["qdisc"]
+    limit = wanted.get("limit", wanted.get("options", {}).get("limit"))
+    if limit is None:
+        return None
+    return float(limit) * (2 if ring_of(expect, expect["bottleneck"]["device"]) else 1)
+
+
+def _judged_delay_ns(record: Record, delay: int) -> int:
     """How long before the window's end a packet enters the queue at the latest to be judged.
 
-    That is `delay`, its longest stay there. The kernel's default limits hold seconds of traffic,
-    which such a queue never has: half a second with these.
+    That is `delay`, its longest stay there; of a link that changes what it may stay before that
+    end. The kernel's default limits hold seconds of traffic, which such a queue never has: half a
+    second with these.
     """
-    return min(delay, MAX_DELAY_NS) if expect["qdisc"].get("default_limit") else delay
+    expect = record.expect
+    if expect["qdisc"].get("default_limit"):
+        return min(delay, MAX_DELAY_NS)
+    backlog, place = _largest_backlog(expect), expect["bottleneck"]
+    if backlog is None or not changes(place):
+        return delay
+    end = (record.window_ns[1] - record.epoch_ns) / 1e9
+    stay = round(1e9 * (end - last_drained_s(place, backlog, end))) + longest_pause_ns(record)
+    return min(delay, max(MAX_DELAY_NS, stay + _MARGIN_NS))
 
 
 def _capture(files: RunFiles, point: str, clocks: Clocks) -> Capture:

@@ -171,7 +171,8 @@ def harm(solo: float, shared: float, *, more_is_better: bool) -> float | None:
     Returns
     -------
     float or None
-        Negative where it fares better beside them; None where the divisor is 0.
+        Negative where it fares better beside them; 0 where both are 0; None where the divisor
+        alone is 0.
 
     References
     ----------
@@ -184,6 +185,8 @@ def harm(solo: float, shared: float, *, more_is_better: bool) -> float | None:
     (0.6, 0.75)
     """
     better, worse = (solo, shared) if more_is_better else (shared, solo)
+    if better == worse:
+        return 0.0
     return (better - worse) / better if better else None
 
 

@@ -78,9 +78,17 @@ def predicted(buffer: float, packets: float, rtt: float, flows: int) -> tuple[fl
     >>> round(share, 3), round(window)
     (0.545, 172)
     """
-    others = max(0.0, 1 / 2 - 1 / (2 * buffer) - _LEAST * flows / packets)
+    most = at_most(buffer, packets, flows)
     probing = (buffer * rtt + _PROBE_RTT + rtt) / _PROBE_RTT_EVERY
-    return (1 - others) * (1 - probing), (1 - others) * (packets + packets / buffer)
+    return most * (1 - probing), most * (packets + packets / buffer)
+
+
+def at_most(buffer: float, packets: float, flows: int) -> float:
+    """Give the share ``1 - p`` of BBR flows beside loss-based flows while they do not probe.
+
+    In an infinite buffer it is a half.
+    """
+    return 1 - max(0.0, 1 / 2 - 1 / (2 * buffer) - _LEAST * flows / packets)
 
 
 @dataclass(frozen=True, eq=False)
@@ -345,7 +353,9 @@ def claims_of(pairs: Sequence[Pair]) -> Iterator[PaperClaim]:
         ),
         "ware-unfair": ((_at(p), scaled(p.share, 1 / p.fair)) for p in several),
         "ware-half": (
-            (_at(p), scaled(p.share)) for p in bbr if p.buffer >= _DEEP and p.who[1] == "cubic"
+            (_at(p), scaled(p.share, 1 / at_most(p.buffer, p.limit / p.frame, p.flows)))
+            for p in bbr
+            if p.buffer >= _DEEP and p.who[1] == "cubic"
         ),
         "ware-window": ((_at(p), scaled(p.in_flight)) for p in bbr if p.who[1] == "cubic"),
         "cao-shallow": ((_at(p), scaled(p.share)) for p in shallow),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.metrics.definitions import jain_index
+from tcpf_lab.metrics.definitions import jain_index, percentile
 from tcpf_lab.metrics.probes import read_probes
 from tcpf_lab.papers.figures import AgainstDelay, Lines, page_of_each
 from tcpf_lab.report.claims.judge import Measured, PaperClaim, Words, paired
@@ -92,9 +92,11 @@ class Load:
     @cached_property
     def added(self) -> Numbers:
         """What load adds to the ping: its 95th percentile less the idle median, s."""
+        return self._over_idle(self.probe(_PING, "p95_s"))
+
+    def _over_idle(self, found: Numbers) -> Numbers:
         idle = self._entry("probes", "name", _PING, "idle.p50_s")
-        under = self.probe(_PING, "p95_s")
-        return Numbers({seed: under[seed] - idle[seed] for seed in under if seed in idle})
+        return Numbers({seed: found[seed] - idle[seed] for seed in found if seed in idle})
 
     @cached_property
     def goodput(self) -> Numbers:
@@ -124,11 +126,9 @@ class Load:
         return self.cell.each(_jain)
 
     @cached_property
-    def peak(self) -> Numbers:
-        """What the flows' first seconds add to the ping at most, s."""
-        idle = self._entry("probes", "name", _PING, "idle.p50_s")
-        most = self.cell.each(lambda run: _peak(run, self.start_s))
-        return Numbers({seed: most[seed] - idle[seed] for seed in most if seed in idle})
+    def startup(self) -> Numbers:
+        """What the flows' first seconds add to the ping: as `added`, s."""
+        return self._over_idle(self.cell.each(lambda run: _startup(run, self.start_s)))
 
     @cached_property
     def utilisation(self) -> Numbers:
@@ -146,9 +146,9 @@ def _jain(run: PaperRun) -> float | None:
     return jain_index(shares) if any(shares) else None
 
 
-def _peak(run: PaperRun, start_s: float) -> float | None:
+def _startup(run: PaperRun, start_s: float) -> float | None:
     took = _pings(run, start_s, start_s + _STARTUP_S)
-    return float(np.max(took)) if took.size else None
+    return percentile(took, 95.0) if took.size else None
 
 
 def _pings(run: PaperRun, start_s: float, end_s: float) -> NDArray[np.float64]:
@@ -189,7 +189,7 @@ def _label(block: tuple[tuple[str, str], ...]) -> str:
 
 def _columns(load: Load) -> Iterator[tuple[str, Numbers, int, float]]:
     yield "ping + (ms)", load.added, 1, 1e3
-    yield "startup + (ms)", load.peak, 0, 1e3
+    yield "startup + (ms)", load.startup, 0, 1e3
     yield "call, p50 (ms)", load.probe(_CALL, "p50_s"), 1, 1e3
     yield "call, p99 (ms)", load.probe(_CALL, "p99_s"), 1, 1e3
     yield "utilisation", load.utilisation, 3, 1
@@ -305,7 +305,7 @@ def _of_single(load: Load, tail: Load | None) -> Iterator[tuple[str, str, Measur
     if tail:
         yield "good-steady", load.name, _over(load, tail, lambda one: one.added)
         yield "good-unfair", load.name, _over(load, tail, lambda one: one.bias)
-    yield "good-startup", load.name, paired(lambda a, b: a / b, load.peak, load.added)
+    yield "good-startup", load.name, paired(lambda a, b: a / b, load.startup, load.added)
 
 
 def _of_fair(

@@ -86,10 +86,12 @@ def conditions(graph: Graph, interface: Interface, seed: int) -> Bottleneck:
 def netem_limit(graph: Graph, interface: Interface) -> int:
     """Return how many packets netem must hold for a delay never to lose one.
 
-    All that can arrive at the link's rate within the delay, in the shortest frames, and a full
-    queue behind it.  netem's own default of 1000 packets drops silently.
+    All that can arrive at the link's highest rate within the delay, in the shortest frames, and a
+    full queue behind it.  netem's own default of 1000 packets drops silently.
     """
-    under_way = rate(graph, interface) * delay(graph, interface) / 8
+    changing = graph.links[interface.subnet].changing
+    fastest = changing.highest if changing else rate(graph, interface)
+    under_way = fastest * delay(graph, interface) / 8
     queued = graph.links[interface.subnet].queue
     how = impairment(graph, interface)
     copies = 2 if how and how.duplicate else 1

@@ -74,6 +74,11 @@ class Trace:
         total = sum(opportunities(self.digits))
         return round(total * OPPORTUNITY_BITS * 1000 / len(self.digits))
 
+    @property
+    def highest(self) -> int:
+        """The highest rate of a millisecond, bit/s."""
+        return max(opportunities(self.digits)) * OPPORTUNITY_BITS * 1000
+
 
 def opportunities(digits: str) -> list[int]:
     """Give the opportunities of each millisecond of a trace: digits of base 36."""

@@ -192,6 +192,9 @@ class Traffic(SpecModel):
         if self.probes and not groups:
             yield ("probes",), "needs groups, beside which probes have hosts of their own"
         end, probes = format_duration(self.end), self.probes or {}
+        own = [one.ip for one in groups.values()] + [one.ip for one in probes.values()]
+        if groups and self.ip and all(own):
+            yield ("ip",), "has no effect: each group and probe has its own; remove it"
         loops = sum(probe.flows for probe in probes.values() if isinstance(probe, Exchanges))
         if loops > MOST_SENDING:
             yield ("probes",), f"have {loops} flows; at most {MOST_SENDING}"

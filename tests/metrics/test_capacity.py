@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tcpf_lab.metrics.capacity import backlogged_share, bits, longest_drain_s, mean_rate
+from tcpf_lab.metrics.capacity import (
+    backlogged_share,
+    bits,
+    last_drained_s,
+    longest_drain_s,
+    mean_rate,
+)
 from tcpf_lab.trace.passage import Transit
 
 RATES = {"rate_bits_per_s": 8000, "rates": [[0, 8000], [1, 0], [3, 4000]]}
@@ -35,6 +41,11 @@ def test_the_longest_drain_spans_an_outage():
     # 100 bytes: just before the outage, and then at half the rate.
     assert longest_drain_s(RATES, 100) == pytest.approx(2.2, abs=0.002)
     assert longest_drain_s({**RATES, "rates": [[0, 8000], [1, 0]]}, 100) == 60
+
+
+@pytest.mark.parametrize(("end", "last"), [(5, 4.8), (3.1, 0.95), (0.5, 0.4)])
+def test_a_backlog_drains_before_the_end_at_the_rates_of_then(end: float, last: float):
+    assert last_drained_s(RATES, 100, end) == pytest.approx(last, abs=0.002)
 
 
 @pytest.mark.parametrize("share", [1, 1.1])

@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ from tcpf_lab.plan.step import (
 from tcpf_lab.plan.topology import interfaces, paths, toward
 from tcpf_lab.plan.traffic import pairs, start_times
 from tcpf_lab.run.selection import RunRequest, choose
+from tcpf_lab.spec.changing import Schedule
 from tcpf_lab.spec.load import apply_overrides, dump, load
 from tcpf_lab.spec.sweep import expand
 
@@ -235,6 +237,16 @@ def test_an_impaired_link_is_awaited_empty_and_never_loses_for_want_of_room():
     impaired = next(i for i in interfaces(graph) if i.device == "R2-D")
     # 6 ms at 100 Mbit/s and a full queue of a megabyte, in the shortest frames, all twice.
     assert queues.netem_limit(graph, impaired) == 2 * math.ceil((100e6 * 0.006 / 8 + 1e6) / 54)
+
+
+def test_netem_holds_what_arrives_at_the_highest_rate_of_a_schedule():
+    graph = run_of("smoke", *IMPAIRED, case="NoMark+RED").experiment.topology.graph()
+    impaired = next(i for i in interfaces(graph) if i.device == "R2-D")
+    links = list(graph.links)
+    faster = Schedule(((0.0, 10**6), (1.0, 10**9)))
+    links[impaired.subnet] = replace(links[impaired.subnet], changing=faster)
+    graph = replace(graph, links=tuple(links))
+    assert queues.netem_limit(graph, impaired) == 2 * math.ceil((1e9 * 0.006 / 8 + 1e6) / 54)
 
 
 LOT = (

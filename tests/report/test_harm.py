@@ -37,5 +37,5 @@ def test_harm_is_of_the_cell_without_the_group_and_of_the_same_seeds() -> None:
     assert (found.cell, found.of, found.on) == (cells[1][0], "a", "b")
     assert found.by_seed["throughput_bytes_per_s"] == pytest.approx({1: 0.6, 2: 0.75})
     assert found.by_seed["queueing_delay_p50_s"] == found.by_seed["queueing_delay_p95_s"]
-    assert found.by_seed["queueing_delay_p50_s"] == {1: 0.75}, "0 beside 0 is undefined"
-    assert found.by_seed["loss_percent"] == {1: 1.0}
+    assert found.by_seed["queueing_delay_p50_s"] == {1: 0.75, 2: 0}, "0 and 0: no harm"
+    assert found.by_seed["loss_percent"] == {1: 1.0, 2: 0}

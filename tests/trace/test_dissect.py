@@ -261,6 +261,24 @@ def test_the_reordering_timer_runs_in_place_of_the_other(
     assert found(tmp_path, 1.0, table) == kinds
 
 
+@pytest.mark.parametrize(("at", "kind"), [("21.36", "rto"), ("21.2", "fast")])
+def test_the_timer_of_a_recovery_that_could_send_nothing_counts_from_when_the_head_was_sent(
+    tmp_path: Path, at: str, kind: str
+) -> None:
+    """As of BBR in ProbeRTT: what was sent later has arrived, and a small window held the head."""
+    table = f"""{steady(9)}
+    20.0    > 8641:9601
+    20.0    > 9601:10561
+    20.001  > 10561:11521
+    20.001  > 11521:12481
+    20.6    < ack 9601
+    20.61   < ack 9601 sack 10561:11521
+    20.9    < ack 9601 sack 10561:12481
+    {at}   > 9601:10561
+    """
+    assert found(tmp_path, 1.0, table) == [kind]
+
+
 def test_nothing_probes_while_a_recovery_lasts(tmp_path: Path) -> None:
     """A sender without RACK waits for its timer: no SACK block lies above what is lost last."""
     table = """

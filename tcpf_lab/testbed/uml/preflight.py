@@ -22,6 +22,7 @@ from tcpf_lab.base.making import free_bytes
 from tcpf_lab.plan.compose import CONGESTION, Plan
 from tcpf_lab.plan.step import Sysctl
 from tcpf_lab.results.command import command
+from tcpf_lab.spec.words import unknown
 from tcpf_lab.testbed.base import Check
 from tcpf_lab.testbed.uml import kernel
 
@@ -93,8 +94,11 @@ def congestion_problem(plan: Plan, config: Path) -> str | None:
     missing = sorted(wanted - built - {"reno"})
     if not missing:
         return None
-    known = ", ".join(sorted(built | {"reno"}))
-    return f"the kernel has no congestion control {', '.join(missing)} (it has {known})"
+    return unknown(
+        f"the kernel has no congestion control {', '.join(missing)}",
+        missing[0],
+        sorted(built | {"reno"}),
+    )
 
 
 @functools.cache

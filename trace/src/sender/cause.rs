@@ -60,6 +60,9 @@ impl Sender {
             let explained = self.reordering_timer(head, now) || self.liberates(head, now);
             return if explained { None } else { rto(Rule::TimerDue) };
         }
+        if self.held_back_too_long(head, now) {
+            return rto(Rule::TimerDue);
+        }
         let first = head.again != self.episode;
         if self.board.sacked_bytes > 0 && self.loss != Loss::Timeout && first {
             return None; // RACK's reordering timer waits for a fraction of an RTT, then resends
@@ -200,6 +203,22 @@ impl Sender {
         let first = open && head.again != self.episode;
         let soon = now - self.ack_at <= (self.srtt >> 5) + 2 * JIFFY;
         self.probed && first && self.is_outrun(head) && soon
+    }
+
+    /// Whether the timer expires in a recovery that could not send anything yet.
+    ///
+    /// A window far below what is in flight, such as BBR's in ProbeRTT, holds the head back. The
+    /// timer that follows the one for reordering then counts from when the head was sent
+    /// (tcp_rack_reo_timeout, tcp_rearm_rto), not from the last ACK of something new.
+    fn held_back_too_long(&self, head: &Segment, now: i64) -> bool {
+        let linux = self.settings.whose == Whose::Linux && self.settings.probes;
+        let lost = self.loss == Loss::Open && self.board.sacked_bytes > 0 && self.is_outrun(head);
+        let held_back = !head.ever
+            && self.sent_at < self.armed
+            && now - self.armed > (self.srtt >> 5) + 2 * JIFFY;
+        let late = now - head.sent - self.rto;
+        let driven = now - self.ack_at <= AT_ONCE / 10;
+        linux && lost && held_back && !driven && (-MS..=3 * JIFFY).contains(&late)
     }
 
     /// Whether something sent later than a segment has arrived (RACK).
