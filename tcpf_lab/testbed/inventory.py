@@ -352,6 +352,11 @@ class Inventory(WithoutSecrets):
             f"no host plays {role}; the inventory {self.name} has {', '.join(self.roles)}"
             for role in missing
         ]
+        if any(re.fullmatch("[SD][a-z].*", role) for role in missing):
+            found = [
+                f"groups and probes have hosts of their own ({', '.join(missing)}), which no "
+                "inventory can have; run them with --testbed uml"
+            ]
         for (a, b), rate in rates.items():
             carried = None if {a, b} & {*missing} else self.cable_rate(a, b)
             if carried is not None and carried < rate:

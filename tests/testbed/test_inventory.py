@@ -117,6 +117,13 @@ def test_hosts_of_a_chain_are_no_parking_lot(tmp_path):
     )
 
 
+def test_groups_have_hosts_that_no_inventory_has(tmp_path):
+    inventory = load_inventory(written(tmp_path, GOOD))
+    (sentence,) = inventory.misfits(["Sup", "Sping", *inventory.roles, "R3", "Dup", "Dping"], {})
+    assert "(Sup, Sping, R3, Dup, Dping)" in sentence
+    assert "--testbed uml" in sentence
+
+
 def misfits(inventory, topology):
     graph = topology.graph()
     return inventory.misfits([node.name for node in graph.nodes], graph.rates)

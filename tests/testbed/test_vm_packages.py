@@ -386,3 +386,12 @@ def test_directories_stand_before_what_is_in_them() -> None:
     archive = root.cpio({"a/b/c": root.program(b"")})
     places = [archive.index(name) for name in (b"a\0", b"a/b\0", b"a/b/c\0")]
     assert places == sorted(places)
+
+
+def test_keys_in_a_guests_archive_are_for_their_owner_alone(tmp_path):
+    for name in (root.CLIENT, *ROLES):
+        (tmp_path / name).write_text("private")
+        (tmp_path / f"{name}.pub").write_text("ssh-ed25519 AAAA comment")
+    found = root.archive(GUESTS[0], {}, tmp_path)
+    place = found.index(b".tcpf-lab/keys/authorized")
+    assert int(found[place - 96 : place - 88], 16) == stat.S_IFREG | 0o600

@@ -206,7 +206,8 @@ def build_modules(root: Path, kernel: tuple[str, str, str], progress: Progress) 
     if entry.is_dir():
         return
     tree = root / "usr/src" / f"linux-headers-{kernel[0]}"
-    make = ("make", "-f", str(_shared(root, tree)))
+    # BTF of modules takes `pahole`, which the unpacked headers come without, and nobody reads it.
+    make = ("make", "-f", str(_shared(root, tree)), "CONFIG_DEBUG_INFO_BTF_MODULES=")
     with tempfile.TemporaryDirectory() as directory:
         place, result = Path(directory), Path(directory) / "result"
         result.mkdir()

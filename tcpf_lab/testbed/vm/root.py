@@ -201,8 +201,8 @@ def archive(guest: Guest, common_files: Mapping[str, Entry], keys: Path) -> byte
     own = {"setup": setup(guest), "inittab": inittab(guest)}
     own["keys/authorized"] = f"{public_key(keys, CLIENT)}\n"
     own |= {f"keys/{role}": (keys / role).read_text() for role in guest.roles}
-    private = {name: private(text.encode()) for name, text in own.items()}
-    return cpio({**common_files, **_placed(private)})
+    hidden = {name: private(text.encode()) for name, text in own.items()}
+    return cpio({**common_files, **_placed(hidden)})
 
 
 def _placed(files: Mapping[str, Entry]) -> dict[str, Entry]:
