@@ -354,7 +354,7 @@ def build_kernel(source: Path | None, variant: str = "standard", version: str = 
 def ensure_kernel(choice: Choice) -> None:
     """Build the kernel or boot the guests if the testbed needs them."""
     from tcpf_lab.testbed import registry
-    from tcpf_lab.testbed.uml import kernel
+    from tcpf_lab.testbed.uml import kernel, recipe
 
     if choice.testbed_name == registry.VM:
         from tcpf_lab.testbed.vm import guests
@@ -364,6 +364,10 @@ def ensure_kernel(choice: Choice) -> None:
         for problem in kernel.damaged():
             complain(f"kernel {problem}; it is built again")
         build_kernel(None)
+    if choice.testbed_name == "uml":
+        for version in dict.fromkeys(run.experiment.kernel for run in choice.runs):
+            if version and kernel.find(recipe=recipe.load(version=version)) is None:
+                build_kernel(None, version=version)
 
 
 def check_table(checks: Sequence[Check]) -> TerminalTable:

@@ -38,6 +38,6 @@ def build(
 
 
 @app.command()
-def path(variant: Variant = "standard") -> None:
-    """Print the path of the built kernel."""
-    echo(uml_kernel.require(variant).path)
+def path(version: KernelVersion = "", variant: Variant = "standard") -> None:
+    """Print the path of a built kernel."""
+    echo(uml_kernel.require(variant, version).path)

@@ -136,6 +136,7 @@ class Plan:
     slowness: float = 2.0  #: real seconds that a virtual second may take, for a watchdog
     memory_mb: int = 0  #: what a guest needs beyond the memory that it usually has
     snaplen: int = collect.SNAPLEN  #: bytes of a packet that captures hold
+    kernel: str | None = None  #: version of Linux that is required, ``7.3``
 
     @property
     def virtual_seconds(self) -> float:
@@ -153,7 +154,8 @@ class Plan:
         return tuple(dict.fromkeys(s.name for s in self.steps if isinstance(s, LoadModule)))
 
     def __str__(self) -> str:
-        return "\n\n".join(map(str, self.phases)) + "\n"
+        kernel = [f"# Linux {self.kernel}"] if self.kernel else []
+        return "\n\n".join([*kernel, *map(str, self.phases)]) + "\n"
 
 
 def compose(run: Run) -> Plan:
@@ -199,6 +201,7 @@ def compose(run: Run) -> Plan:
         made.slowness,
         made.memory_mb,
         collect.snaplen(graph),
+        experiment.kernel,
     )
 
 

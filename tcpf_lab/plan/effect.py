@@ -147,7 +147,8 @@ def _done(experiment: Experiment, case: str, point: Point) -> Any:
     changed, _ = at(experiment, case, point)
     matrix = experiment.matrix
     plan = compose(Run(changed, case, changed.cases[case], max(changed.flows), matrix.seed[0]))
-    return [step for step in plan.steps if not isinstance(step, Drained)], plan.window
+    steps = [step for step in plan.steps if not isinstance(step, Drained)]
+    return steps, plan.window, plan.kernel
 
 
 def refuse_ecn_without_marks(experiments: Sequence[Experiment], source: Path) -> None:

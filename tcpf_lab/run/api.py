@@ -32,6 +32,7 @@ from tcpf_lab.results.command import command
 from tcpf_lab.run import campaign
 from tcpf_lab.run.analyzing import analyze, device
 from tcpf_lab.run.selection import RunRequest, choose
+from tcpf_lab.spec.axis import KERNEL
 from tcpf_lab.spec.words import unknown
 from tcpf_lab.trace.packet import packets
 
@@ -202,7 +203,7 @@ class Results:
 
     @property
     def _axes(self) -> list[str]:
-        return [name for name in self.runs.columns if "." in name]
+        return [name for name in self.runs.columns if "." in name or name == KERNEL]
 
 
 def load(

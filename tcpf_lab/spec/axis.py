@@ -232,6 +232,8 @@ ANY = "*"
 CASE_SECTIONS = ("queue", "marker", "background")
 #: What a key can begin with, if it is to be an axis.
 HEADS = ("topology", "tcp", "traffic", "cases", *CASE_SECTIONS)
+#: The one key without a section that can be an axis.
+KERNEL = "kernel"
 
 
 @dataclass(frozen=True)
@@ -293,7 +295,8 @@ def key_of(path: KeyPath) -> str:
 
 def may_be_axis(path: KeyPath) -> bool:
     """Tell whether a path leads into a section that is measured under: not a name, not a case."""
-    return path[0] in HEADS and len(path) >= (4 if path[0] == "cases" else 2)
+    within = path[0] in HEADS and len(path) >= (4 if path[0] == "cases" else 2)
+    return within or path == (KERNEL,)
 
 
 def has(section: Any, path: KeyPath) -> bool:

@@ -10,12 +10,12 @@ from pydantic import Field, GetJsonSchemaHandler, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from tcpf_lab.spec.axis import HEADS, may_be_axis, path_of
+from tcpf_lab.spec.axis import HEADS, KERNEL, may_be_axis, path_of
 from tcpf_lab.spec.model import NAME, PATTERNS, Name, Title
 from tcpf_lab.spec.sweep import KEYS
 from tcpf_lab.spec.words import LISTED, KeyPath, SpecModel, unknown
 
-_AXIS_KEY = rf"^({'|'.join(HEADS)})\.[^.]+"
+_AXIS_KEY = rf"^(({'|'.join(HEADS)})\.[^.]+|{KERNEL}$)"
 
 
 class Member(SpecModel):

@@ -23,6 +23,7 @@ from pydantic_core import CoreSchema, InitErrorDetails
 
 from tcpf_lab.spec.axis import (
     HEADS,
+    KERNEL,
     MOST_VALUES,
     SCALAR,
     Axis,
@@ -151,7 +152,8 @@ class Matrix(SpecModel):
         """Refuse a key that can be no axis as any mapping refuses an unknown one."""
         if not isinstance(value, dict):
             return handler(value)
-        known = {k: item for k, item in value.items() if k in cls.model_fields or "." in str(k)}
+        own = {*cls.model_fields, KERNEL}
+        known = {k: item for k, item in value.items() if k in own or "." in str(k)}
         errors = [
             InitErrorDetails(type="extra_forbidden", loc=(key,), input=value[key])
             for key in value
@@ -180,7 +182,7 @@ class Matrix(SpecModel):
         """Describe the axes by what their keys begin with."""
         described = handler.resolve_ref_schema(handler(schema))
         heads = "|".join(HEADS)
-        described["patternProperties"] = {rf"^({heads})\.[^.]+": _AXIS}
+        described["patternProperties"] = {rf"^(({heads})\.[^.]+|{KERNEL}$)": _AXIS}
         described["additionalProperties"] = False
         return described
 

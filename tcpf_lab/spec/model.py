@@ -31,8 +31,12 @@ _CASE = r"^[A-Za-z0-9][A-Za-z0-9 _()+-]{0,59}$"
 #: Neither control characters nor what makes a terminal or a page show text in another order.
 _TITLE = r"^[^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff]{0,200}$"
 
+#: A version of Linux: text, as 6.1 is not 6.10.
+_LINUX = r"^[1-9][0-9]{0,2}\.[0-9]{1,3}$"
+
 #: What each pattern means, for messages.
 PATTERNS = {
+    _LINUX: "a version of Linux in quotes, such as '6.12'",
     NAME: "1 to 60 letters, digits or any of _+-, the first a letter or a digit",
     _CASE: "1 to 60 letters, digits, spaces or any of _()+-, the first a letter or a digit",
     _TITLE: "one line of at most 200 characters, without control characters",
@@ -116,6 +120,10 @@ class Experiment(SpecModel):
     about what varies."""
     reference: Reference | None = None
     """Published results to compare with. Default: none."""
+    kernel: Annotated[str, Field(pattern=_LINUX)] | None = None
+    """Version of Linux that the runs need, in quotes: `'7.3'`. In virtual time its kernel is built
+    from the package of its source; hosts must run it. Default: 6.12 in virtual time, any on
+    hosts."""
     topology: Topology
     """Machines and links."""
     tcp: Tcp

@@ -19,6 +19,7 @@ from tcpf_lab.base.errors import RequestError
 from tcpf_lab.spec.axis import (
     ANY,
     HEADS,
+    KERNEL,
     MOST_VALUES,
     Axis,
     Value,
@@ -463,6 +464,8 @@ def _key_problems(
 
 
 def _wrong_key(experiment: Experiment, axis: Axis) -> str | None:
+    if axis.path == (KERNEL,):
+        return None
     head, *rest = map(str, axis.path)
     if head not in HEADS:
         return unknown(f"an axis cannot start with '{head}'", head, HEADS)

@@ -86,3 +86,8 @@ def bound(command: Sequence[str], signal: str = "KILL") -> list[str]:
     """
     shell = ("/bin/sh", "-c", _UNLESS_ORPHAN, str(os.getpid()))
     return ["setpriv", "--pdeathsig", signal, *shell, *command]
+
+
+def is_of(release: str, version: str) -> bool:
+    """Tell whether a kernel's release, ``6.12.117+deb12-amd64``, is of a version, ``6.12``."""
+    return release == version or release.startswith((f"{version}.", f"{version}-"))

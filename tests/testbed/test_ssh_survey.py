@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import platform
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -328,6 +330,13 @@ def test_missing_interfaces_are_named(plan):
     first, second = found(two_hosts(), plan)
     assert "no interface no-such-a" in first
     assert "tcpf-lab clean --testbed two" in second
+
+
+def test_host_with_another_kernel_than_the_experiment_needs_is_refused(plan):
+    own = ".".join(platform.release().split(".")[:2])
+    assert len(found(two_hosts(), replace(plan, kernel=own))) == 2
+    (told, *_) = found(two_hosts(), replace(plan, kernel="2.2"))
+    assert told.startswith(f"ends: it runs Linux {platform.release()}, the experiment needs 2.2")
 
 
 def test_interface_that_carries_the_way_to_us_is_refused(plan):

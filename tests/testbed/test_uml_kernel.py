@@ -10,6 +10,7 @@ import tarfile
 import threading
 import time
 from collections import namedtuple
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ import pytest
 from tcpf_lab.base.errors import KernelBuildError, RequestError
 from tcpf_lab.cli import console
 from tcpf_lab.plan.compose import Plan
+from tcpf_lab.plan.step import Phase, Sysctl
 from tcpf_lab.testbed.uml import kernel as uml_kernel
 from tcpf_lab.testbed.uml import recipe as uml_recipe
 from tcpf_lab.testbed.uml import source as uml_source
@@ -688,6 +690,26 @@ def test_version_takes_the_patches_of_the_latest_series_before_it(site: Site) ->
         uml_recipe.load(site.recipe_root, version="6.1")
     with pytest.raises(RequestError, match="not a version of Linux: 'next'"):
         uml_recipe.load(site.recipe_root, version="next")
+
+
+def test_run_of_a_version_needs_its_kernel(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    bed = UmlTestbed(site.build())
+    seven = replace(EMPTY, kernel="7.3")
+    monkeypatch.setattr(uml_kernel, "cache_directory", lambda: site.cache)
+    load = functools.partial(uml_recipe.load, site.recipe_root)
+    monkeypatch.setattr(uml_recipe, "load", load)
+    assert bed.check(seven) == (
+        "the standard kernel of Linux 7.3 is not built: `tcpf-lab kernel build 7.3`",
+    )
+    assert bed.identity(seven) == {}
+    kernel = uml_source.build(tarball=site.tarball("7", "3"))
+    assert bed.kernel_of(seven) == kernel
+    assert bed.identity(seven)["kernel"] != bed.identity(EMPTY)["kernel"]
+    assert bed.facts(seven)["kernel"] == "7.3.117"
+    switch = Sysctl("S", "net.ipv4.tcp_linux22_rto", "1")
+    assert bed.check(replace(seven, phases=(Phase("old", (switch,)),)))[-1] == (
+        "Linux 7.3.117 has no tcp.linux22: use kernel '6.12', or another tcp.profile"
+    )
 
 
 def test_source_of_another_version_is_built_with_the_patches_for_it(

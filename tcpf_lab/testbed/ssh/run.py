@@ -34,7 +34,7 @@ from tcpf_lab.plan.step import (
 from tcpf_lab.results.command import command
 from tcpf_lab.results.layout import RunFiles, as_json, write_json
 from tcpf_lab.spec.tcp import LINUX22_BEHAVIOURS, LINUX22_SYSCTL, NO_LIMITED_TRANSMIT, RENO_SYSCTL
-from tcpf_lab.testbed.base import ON_HOSTS
+from tcpf_lab.testbed.base import ON_HOSTS, is_of
 from tcpf_lab.testbed.inventory import Inventory
 from tcpf_lab.testbed.ssh import builds, files, hosts
 from tcpf_lab.testbed.ssh import clock as ssh_clock
@@ -103,6 +103,11 @@ def problems(host: Host, inventory: Inventory, plan: Plan) -> Iterator[str]:
         match line.split():
             case ["python", *version] if tuple(map(int, version)) < OLDEST_PYTHON:
                 yield f"{host.name}: no Python {oldest} or newer (apt-get install python3)"
+            case ["linux", release] if plan.kernel and not is_of(release, plan.kernel):
+                yield (
+                    f"{host.name}: it runs Linux {release}, the experiment needs {plan.kernel} "
+                    "(remove `kernel` to take what the hosts run)"
+                )
             case ["route", used] if used in interfaces:
                 yield (
                     f"{host.name}: the inventory uses {used} for data, but it carries the control "

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from tcpf_lab.base.errors import DiskFullError, TestbedError
+from tcpf_lab.base.errors import DiskFullError, KernelBuildError, TestbedError
 from tcpf_lab.base.making import free_bytes
 from tcpf_lab.plan.compose import Plan
 from tcpf_lab.results.layout import RunFiles
@@ -250,25 +250,47 @@ class UmlTestbed:
     generator = IN_VIRTUAL_TIME
     parallel = True
 
+    def kernel_of(self, plan: Plan) -> uml_kernel.Kernel:
+        """Return the kernel of the version that ``plan`` needs.
+
+        Raises
+        ------
+        KernelBuildError
+            If it is not built.
+        """
+        return uml_kernel.require(version=plan.kernel) if plan.kernel else self.kernel
+
     def identity(self, plan: Plan) -> dict[str, str]:
-        """Name the kernel, its command line, the guest programs, and the modules ``plan`` loads."""
+        """Name the kernel, its command line, the guest programs, and the modules ``plan`` loads.
+
+        It is empty if the kernel is not built.
+        """
+        try:
+            kernel = self.kernel_of(plan)
+        except KernelBuildError:
+            return {}
         _, *parameters = self._command(plan, seed=0)
         return {
-            "kernel": self.kernel.kernel_key,
+            "kernel": kernel.kernel_key,
             "kernel command line": " ".join(parameters),
-            **self.kernel.programs,
+            **kernel.programs,
             **self._loaded(plan),
         }
 
     def check(self, plan: Plan) -> tuple[str, ...]:
         """Return the problems that show before a boot, one sentence each."""
+        try:
+            kernel = self.kernel_of(plan)
+        except KernelBuildError as error:
+            return (f"{error.message}: {error.hint}",)
         return tuple(
             problem
             for problem in (
                 preflight.machine_problem(),
                 preflight.tools_problem(plan.programs),
                 preflight.modules_problem(self._loaded(plan)),
-                preflight.congestion_problem(plan, self.kernel.tree / ".config"),
+                preflight.congestion_problem(plan, kernel.tree / ".config"),
+                preflight.linux22_problem(plan, kernel.version, kernel.patches),
                 preflight.memory_problem(self._memory_mb(plan)),
                 preflight.ptrace_problem(),
             )
@@ -277,7 +299,7 @@ class UmlTestbed:
 
     def execute(self, plan: Plan, run: RunFiles, seed: int) -> None:
         """Boot a guest, let it execute ``plan``, and remove all its processes and files."""
-        _prepare(run, plan, self.kernel)
+        _prepare(run, plan, self.kernel_of(plan))
         console = run.log / "console.txt"
         deadline = self.watchdog_base + plan.slowness * plan.virtual_seconds
         started = time.monotonic()
@@ -293,11 +315,12 @@ class UmlTestbed:
 
     def facts(self, plan: Plan) -> dict[str, Any]:
         """Describe kernel, programs, and the modules that ``plan`` loads by version and content."""
+        kernel = self.kernel_of(plan)
         return {
-            "kernel": self.kernel.version,
-            "kernel_key": self.kernel.key,
-            "kernel_sha256": self.kernel.sha256,
-            "kernel_patches": list(self.kernel.patches),
+            "kernel": kernel.version,
+            "kernel_key": kernel.key,
+            "kernel_sha256": kernel.sha256,
+            "kernel_patches": list(kernel.patches),
             "modules": self._loaded(plan),
             "memory_mb": self._memory_mb(plan),
             "host_machine": platform.machine(),
@@ -308,7 +331,8 @@ class UmlTestbed:
         """Give the hashes of the modules that ``plan`` loads and of their ``tc`` plugins."""
         names = plan.modules
         plugins = map(plugin_of, names)
-        built = self.kernel.modules | self.kernel.plugins
+        kernel = self.kernel_of(plan)
+        built = kernel.modules | kernel.plugins
         return {name: built.get(name, preflight.NOT_BUILT) for name in (*names, *plugins)}
 
     def _memory_mb(self, plan: Plan) -> int:
@@ -316,8 +340,9 @@ class UmlTestbed:
 
     def _command(self, plan: Plan, seed: int) -> list[str]:
         """Return the command line; its parameters contain no path of this machine."""
+        kernel = self.kernel_of(plan)
         return [
-            str(self.kernel.path),
+            str(kernel.path),
             f"mem={self._memory_mb(plan)}M",
             "time-travel=inf-cpu",
             f"time-travel-start={CLOCK_START_NS}",
@@ -325,7 +350,7 @@ class UmlTestbed:
             "rootfstype=hostfs",
             "rootflags=/",
             "ro",
-            *MESSAGES[self.kernel.variant],
+            *MESSAGES[kernel.variant],
             "con=null",
             "con0=null,fd:1",
             "ssl=null",

@@ -320,21 +320,23 @@ def _entries(cache: Path | None, recipe: Recipe | None) -> list[Path]:
     return [facts.parent for facts in used if read_facts(facts).get("recipe") == wanted]
 
 
-def require(variant: str) -> Kernel:
-    """Return the kernel of that variant.
+def require(variant: str = "standard", version: str = "") -> Kernel:
+    """Return the kernel of that variant and version.
 
     Raises
     ------
     RequestError
-        If there is no such variant.
+        If there is no such variant, or the version is too early.
     KernelBuildError
         If it has not been built from the present recipe.
     """
-    kernel = find(recipe=uml_recipe.load(variant=variant))
+    recipe = uml_recipe.load(variant=variant, version=version)
+    kernel = find(recipe=recipe)
     if kernel is None:
+        words = ("kernel", "build", *([version] if version else []))
         raise KernelBuildError(
-            f"the {variant} kernel is not built",
-            hint=f"`{command('kernel', 'build', '--variant', variant)}`",
+            f"the {variant} kernel of Linux {recipe.version} is not built",
+            hint=f"`{command(*words, *([] if variant == 'standard' else ['--variant', variant]))}`",
         )
     return kernel
 

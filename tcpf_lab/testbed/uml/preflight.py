@@ -14,7 +14,7 @@ import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tcpf_lab.base.errors import LabError, require_memory
@@ -22,6 +22,7 @@ from tcpf_lab.base.making import free_bytes
 from tcpf_lab.plan.compose import CONGESTION, Plan
 from tcpf_lab.plan.step import Sysctl
 from tcpf_lab.results.command import command
+from tcpf_lab.spec.tcp import LINUX22_SYSCTL
 from tcpf_lab.spec.words import unknown
 from tcpf_lab.testbed.base import Check
 from tcpf_lab.testbed.uml import kernel
@@ -99,6 +100,14 @@ def congestion_problem(plan: Plan, config: Path) -> str | None:
         missing[0],
         sorted(built | {"reno"}),
     )
+
+
+def linux22_problem(plan: Plan, version: str, patches: Sequence[str]) -> str | None:
+    """Refuse behaviour of Linux 2.2 on a kernel without the patch for it."""
+    wanted = any(isinstance(s, Sysctl) and s.key.startswith(LINUX22_SYSCTL) for s in plan.steps)
+    if not wanted or any("linux-2.2" in patch for patch in patches):
+        return None
+    return f"Linux {version} has no tcp.linux22: use kernel '6.12', or another tcp.profile"
 
 
 @functools.cache

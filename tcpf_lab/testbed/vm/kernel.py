@@ -18,6 +18,7 @@ from pathlib import Path
 
 from tcpf_lab.base.errors import RequestError, TestbedError
 from tcpf_lab.results.layout import write_json
+from tcpf_lab.testbed.base import is_of
 from tcpf_lab.testbed.uml import kernel
 from tcpf_lab.testbed.workshop import Progress, Workshop, require_room
 
@@ -234,7 +235,7 @@ def find(series: str, cache: Path | None = None) -> GuestKernel | None:
     """Return the kernel of a series that was unpacked last, if there is one."""
     entries = (cache or cache_directory()).glob(f"kernels/[!.]*/{FACTS}")
     for facts in sorted(entries, key=lambda entry: entry.stat().st_mtime_ns, reverse=True):
-        if _is_of(facts.parent.name, series):
+        if is_of(facts.parent.name, series):
             return GuestKernel(facts.parent, facts.parent.name)
     return None
 
@@ -261,10 +262,6 @@ def fetch(series: str, progress: Progress, cache: Path | None = None) -> GuestKe
     return GuestKernel(entry, release)
 
 
-def _is_of(release: str, series: str) -> bool:
-    return release.startswith((f"{series}.", f"{series}-"))
-
-
 def _release(series: str) -> str:
     """Return the present release of a series, ``6.12.117+deb12-amd64``."""
     metapackages = (f"linux-image-{series}-{ARCHITECTURE}", f"linux-image-{ARCHITECTURE}")
@@ -272,7 +269,7 @@ def _release(series: str) -> str:
     for metapackage in metapackages:
         for package in dependencies(metapackage):
             release = package.removeprefix("linux-image-")
-            if _is_of(release, series):
+            if is_of(release, series):
                 return release
             offered.append(release)
     known = f", only {', '.join(offered)}" if offered else ""

@@ -4,6 +4,7 @@
 set -f
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 python3 -c 'import sys; print("python", *sys.version_info[:2])' 2>/dev/null || echo python 0 0
+echo linux "$(uname -r)"
 [ -z "$1" ] || ip -o route get "$1" 2>/dev/null | sed -n 's/.* dev \([^ ]*\).*/route \1/p'
 for name in $2; do ip link show dev "$name" >/dev/null 2>&1 || echo interface "$name"; done
 for name in $3; do command -v "$name" >/dev/null || echo program "$name"; done
