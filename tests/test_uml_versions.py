@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from run_maker import make_run
 
 from tcpf_lab.results.layout import read_json
 from tcpf_lab.spec.load import load
+from tcpf_lab.spec.sweep import expand
 from tcpf_lab.testbed.uml import source
 
 VERSIONS = """
@@ -39,8 +43,10 @@ def test_runs_on_the_newest_version_are_valid(guest_run, uml, tmp_path):
     path = tmp_path / "versions.yaml"
     path.write_text(VERSIONS)
     experiment = load(path)
-    for case in experiment.cases:
-        files = guest_run(experiment, case=case)
+    for run in expand(experiment):
+        files = guest_run(experiment, case=run.case_name)
         found = read_json(files.metrics)
         assert found["validity"]["valid"], found["validity"]["reasons"]
         assert read_json(files.manifest)["facts"]["kernel"] == kernel.version
+    with_ptrace = make_run(tmp_path, replace(uml, seccomp="off"), run)
+    assert read_json(with_ptrace.metrics) == found, "seccomp changes no packet"

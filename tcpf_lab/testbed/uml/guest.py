@@ -28,7 +28,7 @@ from tcpf_lab.testbed.base import IN_VIRTUAL_TIME, bound
 from tcpf_lab.testbed.steal import RunQueueWait, TimeWithoutSteal
 from tcpf_lab.testbed.uml import guest_plan, preflight
 from tcpf_lab.testbed.uml import kernel as uml_kernel
-from tcpf_lab.testbed.uml.recipe import plugin_of
+from tcpf_lab.testbed.uml.recipe import in_numbers, plugin_of
 
 #: How often a waiting worker checks whether to stop, s.
 LOOK_EVERY_S = 0.2
@@ -222,6 +222,8 @@ def _cause(
 #: The guest's clock at boot, ns: fixed, so that no run depends on the date (2001-09-09 01:46:40
 #: UTC).
 CLOCK_START_NS = 1_000_000_000 * 10**9
+#: First version whose guest processes seccomp can hold, at half the cost of ptrace.
+WITH_SECCOMP = (6, 16)
 #: Real seconds a guest may take for boot and set-up; the plan limits those of a virtual second.
 WATCHDOG_BASE_S = 60.0
 #: What of the kernel's messages the console shows: reports of the kasan variant are warnings, and
@@ -244,6 +246,7 @@ class UmlTestbed:
     kernel: uml_kernel.Kernel
     memory_mb: int = preflight.MEMORY_MB
     watchdog_base: float = WATCHDOG_BASE_S
+    seccomp: str = "auto"  #: how guest processes are held: by seccomp, or (``off``) by ptrace
 
     name = "uml"
     clock = "virtual"
@@ -350,6 +353,7 @@ class UmlTestbed:
             "rootfstype=hostfs",
             "rootflags=/",
             "ro",
+            *([f"seccomp={self.seccomp}"] if in_numbers(kernel.version) >= WITH_SECCOMP else []),
             *MESSAGES[kernel.variant],
             "con=null",
             "con0=null,fd:1",
