@@ -99,11 +99,11 @@ def test_series_of_groups_add_up_to_their_metrics(files):
 def test_probes_measure_what_they_feel(files):
     found = read_json(files.metrics)
     ping, call, page = (probe["load"] for probe in found["probes"])
-    assert ping["sent"] == 60
+    assert ping["sent"] in (59, 60), "one is at the edge, and ping prints three digits"
     assert 0.02 <= ping["p50_s"] < 0.06
     assert call["sent"] == 150
     assert call["loss_percent"] == 0
-    assert 0.02 <= call["p50_s"] < 0.06, "the delay is at the sender of this direction"
+    assert 0 < call["p50_s"] < 0.04, "one way, without the base round-trip time"
     assert page["p50_s"] > 2 * 0.02, "a handshake, and one round trip at least"
     sent = read_probes(files)
     assert sent["call"][0].size == 300

@@ -256,12 +256,15 @@ class Chain(Wires):
         far = "R3" if both else "R2"
         near_links, far_links = [], []
         for pair in hosts:
-            ends = sender_of(pair.name), receiver_of(pair.name)
-            near, other = ends if pair.direction == "up" else ends[::-1]
-            delay = self.delay if pair.rtt is None else pair.rtt
-            near_links.append(self._link(near, "R0"))
-            link = self._link(far, other, impairment_ab=self.forward, **_delayed(delay))
-            far_links.append(link)
+            sender, receiver = sender_of(pair.name), receiver_of(pair.name)
+            # The receiver delays what it sends, so that senders are captured where they send.
+            delayed = _delayed(self.delay if pair.rtt is None else pair.rtt)
+            if pair.direction == "up":
+                near_links.append(self._link(sender, "R0"))
+                far_links.append(self._link(far, receiver, impairment_ab=self.forward, **delayed))
+            else:
+                near_links.append(self._link("R0", receiver, **delayed))
+                far_links.append(self._link(far, sender, impairment_ab=self.forward))
         narrow = replace(self._narrow("R1", "R2", self.reverse), both=both)
         routers = (Node("R0", "marker"), Node("R1", "bottleneck"), Node("R2", "router"))
         return Graph(
