@@ -28,7 +28,7 @@ from tcpf_lab.plan.step import (
 from tcpf_lab.spec.load import apply_overrides, load
 from tcpf_lab.spec.sweep import expand
 from tcpf_lab.testbed.inventory import Inventory
-from tcpf_lab.testbed.ssh.steps import Placement, Translator, groups
+from tcpf_lab.testbed.ssh.steps import Placement, Translator, groups, programs_of
 
 NSEC = 10**9
 TWO_HOSTS = Inventory.model_validate(
@@ -148,6 +148,11 @@ def test_links_that_share_a_cable_are_vlans_of_its_interface():
         "ends": [("Sup-R0", 2), ("Ddown-R0", 3)],
         "routers": [("R0-Sup", 2), ("R0-Ddown", 3)],
     }
+
+
+def test_shell_that_limits_ping_needs_ping():
+    argv = ("sh", "-c", 'timeout "$@"', "ping", "20", "ping", "-n", "10.0.0.1")
+    assert programs_of(Start("S", "probe", argv)) == {"ping"}
 
 
 def test_half_duplex_link_within_a_host_is_a_wire():

@@ -386,6 +386,8 @@ ALWAYS = frozenset(("ip", "tc", "ethtool"))
 ENDS = frozenset(("iperf3",))
 #: Programs that run another one, which stands behind their options.
 _WRAPPERS = {"stdbuf": 3, "sh": 5}
+#: Programs that no host is without.
+_EVERYWHERE = frozenset(("sh",))
 
 
 @dataclass(frozen=True)
@@ -483,7 +485,7 @@ def _programs(argv: tuple[str, ...]) -> set[str]:
     if argv[0].startswith(PROGRAMS) or "/" in argv[0]:
         return set()
     inner = argv[_WRAPPERS[argv[0]] :] if argv[0] in _WRAPPERS else ()
-    return {argv[0]} | (_programs(inner) if inner else set())
+    return ({argv[0]} - _EVERYWHERE) | (_programs(inner) if inner else set())
 
 
 def _offloads(steps: tuple[Step, ...]) -> tuple[str, ...]:
