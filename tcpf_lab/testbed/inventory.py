@@ -101,10 +101,10 @@ def checked_state_directory(text: str) -> str:
     return str(place)
 
 
-def along_the_path(name: str) -> tuple[int, int]:
+def along_the_path(name: str) -> tuple[int, int, str]:
     """Order roles from the senders to the receivers."""
     kind = ("S", "R", "D").index(name[0])
-    return kind, int(name[1:] or 0)
+    return kind, int(name[1:]) if name[1:].isdigit() else 0, name
 
 
 def missing_roles(roles: Iterable[str]) -> Iterator[str]:
@@ -330,6 +330,45 @@ class Inventory(WithoutSecrets):
         )
         return tuple(pairs)
 
+    def holding(self, links: Iterable[tuple[str, str]]) -> Inventory:
+        """Give the inventory with a place for the nodes of groups and probes.
+
+        Those at R0 are on S's host and the others on D's, with a router R3 on R2's. Their links
+        share the cable between S and R0, or R2 and D.
+
+        Parameters
+        ----------
+        links : iterable of pair of str
+            Nodes that a link joins.
+        """
+        if not {"S", "D"} <= {*self.roles}:
+            return self
+        roles = {name: [*host.roles] for name, host in self.hosts.items()}
+        interfaces = {name: {**host.interfaces} for name, host in self.hosts.items()}
+        rates = {**self.links.rates}
+        for link in links:
+            node, router = link if link[1][0] == "R" else link[::-1]
+            if not re.fullmatch("[SD][a-z].*", node):
+                continue
+            cable = ("S", "R0") if router == "R0" else ("D", "R2")
+            if (rate := self.rate(*cable)) is not None:
+                rates[f"{node}-{router}"] = rate
+            ends = ((node, router), cable), ((router, node), cable[::-1])
+            for (own, peer), (role, other) in ends:
+                host = self.host_of(role)
+                if own not in roles[host]:
+                    roles[host].append(own)
+                if interface := self.interface(role, other):
+                    interfaces[host][f"{own}-{peer}"] = interface
+        hosts = {
+            name: host.model_copy(
+                update={"roles": tuple(roles[name]), "interfaces": interfaces[name]}
+            )
+            for name, host in self.hosts.items()
+        }
+        links_of_all = self.links.model_copy(update={"rates": rates})
+        return self.model_copy(update={"hosts": hosts, "links": links_of_all})
+
     def misfits(
         self,
         roles: Iterable[str],
@@ -354,14 +393,21 @@ class Inventory(WithoutSecrets):
         ]
         if any(re.fullmatch("[SD][a-z].*", role) for role in missing):
             found = [
-                f"groups and probes have hosts of their own ({', '.join(missing)}), which no "
-                "inventory can have; run them with --testbed uml"
+                f"groups and probes ({', '.join(missing)}) need hosts that play S, R0, R1, R2, D; "
+                f"the inventory {self.name} has {', '.join(self.roles)}"
             ]
-        for (a, b), rate in rates.items():
-            carried = None if {a, b} & {*missing} else self.cable_rate(a, b)
+        cables: dict[frozenset[tuple[str, str | None]], list[tuple[str, str]]] = {}
+        for a, b in rates:
+            if not {a, b} & {*missing} and self.cable_rate(a, b) is not None:
+                ends = {(self.host_of(x), self.interface(x, y)) for x, y in ((a, b), (b, a))}
+                cables.setdefault(frozenset(ends), []).append((a, b))
+        for links in cables.values():
+            rate, carried = sum(rates[link] for link in links), self.cable_rate(*links[0])
             if carried is not None and carried < rate:
                 needed, has = format_rate(rate), format_rate(carried)
-                found.append(f"link {a}-{b} needs {needed}/s, its cable carries {has}/s")
+                names, verb = ", ".join(map("-".join, links)), "need" if links[1:] else "needs"
+                noun, owner = ("links", "their") if links[1:] else ("link", "its")
+                found.append(f"{noun} {names} {verb} {needed}/s, {owner} cable carries {has}/s")
         there = (pair for pair in wires if not {*pair} & {*missing})
         if apart := [f"{a}-{b}" for a, b in there if not self.shares_kernel(a, b)]:
             found.append(

@@ -117,11 +117,32 @@ def test_hosts_of_a_chain_are_no_parking_lot(tmp_path):
     )
 
 
-def test_groups_have_hosts_that_no_inventory_has(tmp_path):
-    inventory = load_inventory(written(tmp_path, GOOD))
-    (sentence,) = inventory.misfits(["Sup", "Sping", *inventory.roles, "R3", "Dup", "Dping"], {})
-    assert "(Sup, Sping, R3, Dup, Dping)" in sentence
-    assert "--testbed uml" in sentence
+GROUPS = {("Sup", "R0"): 60, ("R2", "R3"): 100, ("R3", "Dup"): 60}
+GROUPS |= {("Sdown", "R3"): 60, ("R0", "Ddown"): 60}
+
+
+def test_groups_share_the_hosts_and_cables_of_the_ends(tmp_path):
+    inventory = load_inventory(written(tmp_path, GOOD)).holding(GROUPS)
+    ends, routers = inventory.hosts["ends"], inventory.hosts["routers"]
+    assert set(ends.roles) == {"S", "D", "Sup", "Dup", "Sdown", "Ddown"}
+    assert routers.roles[-1] == "R3"
+    assert inventory.interface("Ddown", "R0") == inventory.interface("Sup", "R0") == "eth1"
+    assert inventory.interface("R3", "Sdown") == inventory.interface("R2", "D") == "eth2"
+    assert inventory.interface("R2", "R3") is None
+
+
+def test_rates_of_links_on_one_cable_are_added(tmp_path):
+    text = GOOD + "links: {rates: {S-R0: 100 bit, R2-D: 120 bit}}\n"
+    inventory = load_inventory(written(tmp_path, text)).holding(GROUPS)
+    (sentence,) = inventory.misfits(inventory.roles, GROUPS)
+    assert sentence == "links Sup-R0, R0-Ddown need 120 bit/s, their cable carries 100 bit/s"
+
+
+def test_groups_need_hosts_of_a_chain(tmp_path):
+    text = "name: lab\nhosts: {one: {control: lo, roles: [R0, R1, R2, S0, D0]}}\n"
+    inventory = load_inventory(written(tmp_path, text)).holding(GROUPS)
+    (sentence,) = inventory.misfits(["Sup", *inventory.roles, "Dup"], {})
+    assert sentence.startswith("groups and probes (Sup, Dup) need hosts that play S, R0, ")
 
 
 def misfits(inventory, topology):

@@ -28,7 +28,7 @@ from tcpf_lab.plan.step import (
 from tcpf_lab.spec.load import apply_overrides, load
 from tcpf_lab.spec.sweep import expand
 from tcpf_lab.testbed.inventory import Inventory
-from tcpf_lab.testbed.ssh.steps import Placement, Translator, groups
+from tcpf_lab.testbed.ssh.steps import Placement, Translator, groups, programs_of
 
 NSEC = 10**9
 TWO_HOSTS = Inventory.model_validate(
@@ -117,6 +117,42 @@ def test_link_between_hosts_takes_the_interfaces_of_the_inventory():
     ]
     assert found["routers"][0][1]["interface"] == "eth1"
     assert found["routers"][0][1]["device"] == "R0-S"
+
+
+def test_links_that_share_a_cable_are_vlans_of_its_interface():
+    up = AddLink((End("Sup", "Sup-R0", "02:00::1"), End("R0", "R0-Sup", "02:00::2")), 1400, 10**7)
+    down = AddLink(
+        (End("R0", "R0-Ddown", "02:00::3"), End("Ddown", "Ddown-R0", "02:00::4")), 1500, 1
+    )
+    a_plan = plan(AddNode("R0"), AddNode("Sup"), AddNode("Ddown"), up, down)
+    inventory = TWO_HOSTS.holding([("Sup", "R0"), ("R0", "Ddown")])
+    (group,) = groups(a_plan)
+    found = Translator(a_plan, Placement(inventory, APART)).requests(group, {})
+    base = ["node", "sysctl", "nic", "offloads", "run"]
+    assert [r.do for r in found["ends"]] == ["node", "node", *base, "vlan", "vlan"]
+    assert [r.do for r in found["routers"]] == ["node", *base[1:], "vlan", "vlan"]
+    (nic,) = [r.arguments for r in found["routers"] if r.do == "nic"]
+    assert (nic["node"], nic["device"], nic["interface"], nic["mtu"]) == (
+        "R0",
+        "R0-S",
+        "eth1",
+        1500,
+    )
+    numbers = {
+        host: [
+            (r.arguments["device"], r.arguments["below"]["number"]) for r in own if r.do == "vlan"
+        ]
+        for host, own in found.items()
+    }
+    assert numbers == {
+        "ends": [("Sup-R0", 2), ("Ddown-R0", 3)],
+        "routers": [("R0-Sup", 2), ("R0-Ddown", 3)],
+    }
+
+
+def test_shell_that_limits_ping_needs_ping():
+    argv = ("sh", "-c", 'timeout "$@"', "ping", "20", "ping", "-n", "10.0.0.1")
+    assert programs_of(Start("S", "probe", argv)) == {"ping"}
 
 
 def test_half_duplex_link_within_a_host_is_a_wire():

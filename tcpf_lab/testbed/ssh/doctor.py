@@ -32,7 +32,8 @@ def diagnose(inventory: Inventory, needs: Needs, survey: Survey) -> tuple[Check,
     links = cables(inventory, needs, survey.tried)
     graph = needs.graph
     wires = [(link.a, link.b) for link in graph.links if link.ring]
-    misfits = inventory.misfits([node.name for node in graph.nodes], graph.rates, wires)
+    held = inventory.holding((link.a, link.b) for link in graph.links)
+    misfits = held.misfits([node.name for node in graph.nodes], graph.rates, wires)
     clean = command("clean", "--testbed", inventory.testbed)
     return (
         *checks,

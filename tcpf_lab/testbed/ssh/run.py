@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tcpf_lab.base.errors import LabError, TestbedError
-from tcpf_lab.plan.compose import Plan
+from tcpf_lab.plan.compose import CONGESTION, Plan
 from tcpf_lab.plan.step import (
     AddLink,
     AddNode,
@@ -82,6 +82,12 @@ def parameters(plan: Plan, roles: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted({step.key for step in steps} & _PATCHED.keys()))
 
 
+def congestion_controls(plan: Plan, roles: tuple[str, ...]) -> tuple[str, ...]:
+    """Name the congestion controls that ``plan`` sets on the nodes ``roles``."""
+    steps = (step for step in plan.steps if isinstance(step, Sysctl) and step.node in roles)
+    return tuple(sorted({step.value for step in steps if step.key == CONGESTION}))
+
+
 def problems(host: Host, inventory: Inventory, plan: Plan) -> Iterator[str]:
     """Yield a sentence for each problem of ``host`` that prevents ``plan``.
 
@@ -91,8 +97,9 @@ def problems(host: Host, inventory: Inventory, plan: Plan) -> Iterator[str]:
         If the host cannot be reached.
     """
     entry = inventory.hosts[host.name]
-    interfaces = tuple(entry.interfaces.values())
-    lists = (interfaces, probed_programs(plan, entry.roles), parameters(plan, entry.roles))
+    interfaces = tuple(dict.fromkeys(entry.interfaces.values()))
+    of_roles = (probed_programs, parameters, congestion_controls)
+    lists = (interfaces, *(named(plan, entry.roles) for named in of_roles))
     wanted = map(" ".join, lists)
     oldest = ".".join(map(str, OLDEST_PYTHON))
     queries = (f"{key} {words}" for key, each in network.SHOWN.items() for words in each)
@@ -125,6 +132,11 @@ def problems(host: Host, inventory: Inventory, plan: Plan) -> Iterator[str]:
                 )
             case ["program", name]:
                 yield f"{host.name}: no {name} ({doctor} names its package)"
+            case ["congestion", name]:
+                yield (
+                    f"{host.name}: its kernel has no congestion control {name} "
+                    f"(`modprobe tcp_{name}` there says why)"
+                )
             case ["parameter", name]:
                 yield f"{host.name}: its kernel has no {name} ({_PATCHED[name]})"
     # The configuration of the control interface belongs to the control network.
@@ -456,18 +468,20 @@ class SshTestbed:
         links = [step for step in plan.steps if isinstance(step, AddLink)]
         rates = {(link.ends[0].node, link.ends[1].node): link.rate for link in links}
         wires = [(link.ends[0].node, link.ends[1].node) for link in links if link.ring]
-        found = [*self.inventory.misfits(roles, rates, wires)]
+        inventory = _holding(self.inventory, plan)
+        found = [*inventory.misfits(roles, rates, wires)]
         files = builds.sources()
         found += [
             f"tcpf-lab has no kernel module {name} (kernel/sched/{name}.c)"
             for name in builds.missing(plan.modules, files)
         ]
-        return (*found, *self._problems_of_hosts(plan))
+        return (*found, *self._problems_of_hosts(plan, inventory))
 
     def execute(self, plan: Plan, run: RunFiles, seed: int) -> None:  # noqa: ARG002 - in the plan
         """Execute ``plan``; in any case undo all changes on all hosts."""
         token = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}"
-        session = Session(self.inventory, token, self.connect, RequestLog(run.root / REQUESTS))
+        inventory = _holding(self.inventory, plan)
+        session = Session(inventory, token, self.connect, RequestLog(run.root / REQUESTS))
         work = HostRun(plan, session, run)
         try:
             session.open()
@@ -491,16 +505,21 @@ class SshTestbed:
             "hosts": {name: _brief(facts) for name, facts in self._seen.get("hosts", {}).items()},
         }
 
-    def _problems_of_hosts(self, plan: Plan) -> list[str]:
+    def _problems_of_hosts(self, plan: Plan, inventory: Inventory) -> list[str]:
         def look(name: str) -> list[str]:
             try:
-                with contextlib.closing(self.connect(self.inventory, name)) as host:
-                    return [*problems(host, self.inventory, plan)]
+                with contextlib.closing(self.connect(inventory, name)) as host:
+                    return [*problems(host, inventory, plan)]
             except TestbedError as error:
                 return [f"{error.where}: {error.message} ({error.hint})"]
 
         found = side_by_side(look, self.inventory.hosts)
         return [sentence for each in found.values() for sentence in each]
+
+
+def _holding(inventory: Inventory, plan: Plan) -> Inventory:
+    links = (step.ends for step in plan.steps if isinstance(step, AddLink))
+    return inventory.holding((near.node, far.node) for near, far in links)
 
 
 def _what_matters(inventory: Inventory) -> dict[str, Any]:

@@ -8,6 +8,7 @@ begins when the one before has ended on every host.
 from __future__ import annotations
 
 import itertools
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields
@@ -24,6 +25,7 @@ from tcpf_lab.plan.step import (
     AgreeEpoch,
     Command,
     Drained,
+    End,
     Finish,
     LetPass,
     LoadModule,
@@ -46,6 +48,8 @@ from tcpf_lab.testbed.ssh.channel import PATIENCE_S, Request
 OLDEST_PYTHON = (3, 9)
 #: A program is given so much longer to be ready for each that is started with it, s.
 READY_EACH_S = 0.3
+#: Switches have packets without a tag in VLAN 1.
+_FIRST_VLAN = 2
 #: Requests of each host, in its order.
 PerHost = dict[str, list[Request]]
 
@@ -119,6 +123,15 @@ class Translator:
         self._host_of = placement.inventory.host_of
         self._started = {s.name: self._host_of(s.node) for s in plan.steps if isinstance(s, Start)}
         self._loaded: set[tuple[str, str]] = set()
+        self._offloads = _offloads(plan.steps)
+        self._nodes = {step.node for step in plan.steps if isinstance(step, AddNode)}
+        #: Host and interface -> the links on its cable.
+        self._cables: defaultdict[tuple[str, str], list[AddLink]] = defaultdict(list)
+        for step in plan.steps:
+            if isinstance(step, AddLink):
+                for end, peer in (step.ends, step.ends[::-1]):
+                    if interface := placement.inventory.interface(end.node, peer.node):
+                        self._cables[self._host_of(end.node), interface].append(step)
 
     def requests(self, group: Group, epochs: Mapping[str, int]) -> PerHost:
         """Translate a group.
@@ -216,16 +229,37 @@ class Translator:
             yield Request("veth", words, near.node, _text(step))
             return
         for end, peer in ((near, far), (far, near)):
-            if self._host_of(end.node) == host:
-                moved = {
-                    "node": end.node,
-                    "interface": inventory.interface(end.node, peer.node),
-                    "device": end.device,
-                    "mac": end.mac,
-                    "mtu": step.mtu,
-                }
-                text = f"move {moved['interface']} into {end.node} as {end.device}"
-                yield Request("nic", moved, end.node, text)
+            interface = inventory.interface(end.node, peer.node)
+            if self._host_of(end.node) != host or interface is None:
+                continue
+            if len(self._cables[host, interface]) > 1:
+                yield from self._vlan(host, interface, step, end)
+            else:
+                yield _nic(interface, end.node, end.device, end.mac, step.mtu)
+
+    def _vlan(self, host: str, interface: str, step: AddLink, end: End) -> Iterator[Request]:
+        """Give one of the links on a cable a VLAN of its own; the first takes the interface.
+
+        A VLAN is point to point and lets its offloads be switched off; macvlan does not.
+        """
+        links = self._cables[host, interface]
+        keys = self._placement.inventory.hosts[host].interfaces
+        base = next(key for key, used in keys.items() if used == interface)
+        node = base.split("-")[0]
+        if step is links[0]:
+            if node not in self._nodes:
+                yield _plain(AddNode(node))
+            yield _plain(Sysctl(node, "net.ipv6.conf.all.disable_ipv6", "1"))
+            mac = re.sub("^02:00", "02:01", end.mac)
+            yield _nic(interface, node, base, mac, max(link.mtu for link in links))
+            yield _plain(OffloadsOff(node, base, self._offloads, f"stats/offload-{base}.txt"))
+            up = ("ip", "link", "set", "dev", base, "up")
+            yield _of(Command(node, up), "run", node, argv=up, output=None)
+        words = {"node": end.node, "device": end.device, "mac": end.mac, "mtu": step.mtu}
+        number = _FIRST_VLAN + links.index(step)
+        below = {"node": node, "device": base, "number": number}
+        text = f"VLAN {number} of {interface} in {end.node} as {end.device}"
+        yield Request("vlan", {**words, "below": below}, end.node, text)
 
     def _agent(self, other: str, host: str) -> int:
         """Give the process by which ``host`` reaches the nodes of another host of its kernel."""
@@ -284,6 +318,11 @@ class Translator:
         if host in epochs:
             words = [word.replace(EPOCH, clock.seconds(epochs[host])) for word in words]
         return words
+
+
+def _nic(interface: str, node: str, device: str, mac: str, mtu: int) -> Request:
+    moved = {"node": node, "interface": interface, "device": device, "mac": mac, "mtu": mtu}
+    return Request("nic", moved, node, f"move {interface} into {node} as {device}")
 
 
 def _batch_key(step: Step) -> tuple[str | None, str | None]:
@@ -346,7 +385,9 @@ ALWAYS = frozenset(("ip", "tc", "ethtool"))
 #: The generator of traffic that every host can have from its distribution.
 ENDS = frozenset(("iperf3",))
 #: Programs that run another one, which stands behind their options.
-_WRAPPERS = {"stdbuf": 3}
+_WRAPPERS = {"stdbuf": 3, "sh": 5}
+#: Programs that no host is without.
+_EVERYWHERE = frozenset(("sh",))
 
 
 @dataclass(frozen=True)
@@ -399,6 +440,8 @@ def needs(experiment: Experiment) -> Needs:
     delayed: dict[str, int] = {}
     for node in graph.nodes:
         programs[node.name] |= ALWAYS | (ENDS if node.role in ("sender", "receiver") else set())
+        if experiment.traffic.groups is not None:
+            modules[node.name].add("8021q")
     for step in steps:
         if isinstance(step, Command | Start) and step.node is not None:
             programs[step.node] |= programs_of(step)
@@ -442,7 +485,7 @@ def _programs(argv: tuple[str, ...]) -> set[str]:
     if argv[0].startswith(PROGRAMS) or "/" in argv[0]:
         return set()
     inner = argv[_WRAPPERS[argv[0]] :] if argv[0] in _WRAPPERS else ()
-    return {argv[0]} | (_programs(inner) if inner else set())
+    return ({argv[0]} - _EVERYWHERE) | (_programs(inner) if inner else set())
 
 
 def _offloads(steps: tuple[Step, ...]) -> tuple[str, ...]:

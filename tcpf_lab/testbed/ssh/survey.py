@@ -174,7 +174,8 @@ class _Survey:
             self._faults[name] = Fault(check, error.message, error.hint)
             self._session.let_go(name)
             return
-        self._seen[name] = Seen(name, self._inventory, self._needs, facts, built=_built(facts))
+        held = self._inventory.holding((link.a, link.b) for link in self._needs.graph.links)
+        self._seen[name] = Seen(name, held, self._needs, facts, built=_built(facts))
 
     def _measure(self, name: str) -> tuple[Sample, ...]:
         agent = self._session.agents[name]

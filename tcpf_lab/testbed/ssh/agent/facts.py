@@ -123,7 +123,7 @@ _MODULES = (
     *("sch_fq_codel", "sch_codel", "sch_pie", "sch_fq_pie", "sch_prio", "sch_cake", "sch_choke"),
     *("sch_sfq", "sch_hhf", "sch_sfb", "cls_matchall", "act_gact", "act_mirred", "veth"),
     *("tcp_cubic", "tcp_bbr", "sch_rio", "sch_frio", "sch_delivery"),
-    *("act_tcpf", "act_token", "csma"),
+    *("act_tcpf", "act_token", "csma", "8021q"),
 )
 
 

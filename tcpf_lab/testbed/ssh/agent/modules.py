@@ -69,8 +69,8 @@ def _here() -> set[str]:
 
 LOADED = Path("/proc/modules")
 #: Modules that the kernel loads on demand for a plan: queues, classifiers, actions, congestion
-#: control, devices, socket diagnostics of ``ss``.
-_BY_ITSELF = re.compile(r"(sch|cls|act|em|tcp)_\w+|\w+_diag|veth|ifb|dummy")
+#: control, devices (8021q uses garp, mrp, stp and llc), socket diagnostics of ``ss``.
+_BY_ITSELF = re.compile(r"(sch|cls|act|em|tcp)_\w+|\w+_diag|veth|ifb|dummy|8021q|garp|mrp|stp|llc")
 _LOOK_S = 0.1
 
 

@@ -81,6 +81,28 @@ def join(ends: Sequence[Mapping[str, Any]], mtu: int, wire: Mapping[str, int] | 
     system.checked(["ip", "-n", here, *add, *first, *far, "netns", there, *kind])
 
 
+def tag(below: Mapping[str, Any], node: str, device: str, mac: str, mtu: int) -> None:
+    """Make a VLAN in a node.
+
+    Parameters
+    ----------
+    below : mapping
+        The ``node`` and ``device`` that it is of, and its ``number``.
+    node, device, mac : str
+        Of the VLAN.
+    mtu : int
+        Bytes.
+
+    Raises
+    ------
+    AgentError
+        If it cannot be made.
+    """
+    own = ["link", below["device"], "name", device, "address", mac, "mtu", str(mtu)]
+    there = ["netns", namespaces.name(node), "type", "vlan", "id", str(below["number"])]
+    system.checked(["ip", "-n", namespaces.name(below["node"]), "link", "add", *own, *there])
+
+
 def part(ends: Sequence[Mapping[str, str]]) -> None:
     """Delete both ends of a link; of a veth pair, the second goes with the first.
 

@@ -99,6 +99,7 @@ class Session:
         self._journal = journal.Journal.create(state, token, owner=owner)
         self.files = self._journal.root / journal.FILES
         self.files.mkdir()
+        os.chdir(self.files)  # a plan's programs name files of the run
         # What is started has the agent's own environment.
         pid = os.getpid()
         os.environ[programs.VARIABLE] = programs.mark(token, pid, programs.start_time(pid))
@@ -183,6 +184,15 @@ class Session:
         network.refuse(link)
         self._journal.add("nic", node=node, device=device, state=network.describe(link))
         network.take(interface, node, device, mac, mtu)
+
+    def add_vlan(
+        self, node: str, device: str, mac: str, mtu: int, below: Mapping[str, Any]
+    ) -> None:
+        """Give a node a VLAN of an interface that has been moved into another node."""
+        self.place(below["node"])
+        self._refuse_taken(node, device)
+        self._journal.add("veth", ends=[{"node": node, "device": device}])
+        network.tag(below, node, device, mac, mtu)
 
     def _refuse_taken(self, node: str, device: str) -> None:
         self.place(node)
@@ -311,6 +321,7 @@ def actions(session: Session) -> dict[str, Callable[..., Any]]:
     return {
         "node": session.add_node,
         "veth": session.add_veth,
+        "vlan": session.add_vlan,
         "nic": session.take_nic,
         "run": session.run,
         "batch": session.batch,
