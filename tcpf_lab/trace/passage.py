@@ -136,6 +136,8 @@ class Transit:
         Packets that left without having entered, or once more than they had.
     copies : int
         Those of them that are copies of one that left before.
+    record : int64, shape (n,), optional
+        Record of each in the capture; segments of one packet have the same, and arrive together.
     """
 
     arrival_ns: NDArray[np.int64]
@@ -145,6 +147,7 @@ class Transit:
     tos: NDArray[np.uint8]
     unmatched: int
     copies: int = 0
+    record: NDArray[np.int64] | None = None
 
     @property
     def lost(self) -> NDArray[np.bool_]:
@@ -201,6 +204,7 @@ def crossing_of(
         tos=entered["tos"].copy(),
         unmatched=unmatched,
         copies=copies,
+        record=entered["record"].copy(),
     )
 
 

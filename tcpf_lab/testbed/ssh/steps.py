@@ -27,7 +27,7 @@ from tcpf_lab.plan.step import (
     Finish,
     LetPass,
     LoadModule,
-    OffloadsOff,
+    Offloads,
     ReadFile,
     ReadSysctls,
     Start,
@@ -307,7 +307,7 @@ _SAME_WORDS: dict[type[Step], str] = {
     Sysctl: "sysctl",
     ReadSysctls: "sysctls",
     ReadFile: "read",
-    OffloadsOff: "offloads",
+    Offloads: "offloads",
 }
 
 
@@ -433,7 +433,7 @@ def starts_ours(step: Step) -> TypeGuard[Start]:
 
 def programs_of(step: Step) -> set[str]:
     """Name the programs of the system that a step starts."""
-    if isinstance(step, OffloadsOff):
+    if isinstance(step, Offloads):
         return {"ethtool"}
     return _programs(step.argv) if isinstance(step, Command | Start) else set()
 
@@ -446,5 +446,5 @@ def _programs(argv: tuple[str, ...]) -> set[str]:
 
 
 def _offloads(steps: tuple[Step, ...]) -> tuple[str, ...]:
-    found = [step.features for step in steps if isinstance(step, OffloadsOff)]
+    found = [step.features for step in steps if isinstance(step, Offloads)]
     return tuple(dict.fromkeys(feature for features in found for feature in features))
