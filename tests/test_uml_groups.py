@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tcpf_lab.metrics.captured import read_captured
 from tcpf_lab.metrics.counters import interfaces
 from tcpf_lab.metrics.groups import QUANTILES, fair_from, read_groups
 from tcpf_lab.metrics.probes import read_probes
@@ -143,6 +144,24 @@ traffic:
 cases: {TailDrop: {queue: {kind: bfifo, limit: 10 kB}}}
 matrix: {seed: 1}
 """
+
+
+@pytest.mark.uml
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ["bfifo, limit: 60 kB", "cake"])
+def test_packets_of_several_segments_are_queued_whole_unless_the_queue_splits_them(
+    guest_run, tmp_path, kind
+):
+    path = tmp_path / "offloads.yaml"
+    text = EXPERIMENT.replace("mtu: 1500 B", "mtu: 1500 B, offloads: all").replace("fq_codel", kind)
+    path.write_text(text.replace("classic", '"off"'))
+    files = guest_run(load(path), seed="1")
+    found = read_json(files.metrics)
+    assert found["validity"]["valid"], found["validity"]["reasons"]
+    transit = read_captured(files).transit
+    _, together = np.unique(transit.departure_ns[~transit.lost], return_counts=True)
+    # The bottleneck's burst is of two frames.
+    assert (np.max(together) > 2) != (kind == "cake")
 
 
 @pytest.mark.uml

@@ -45,12 +45,12 @@ static void bucket_fills_up_to_its_burst(void)
 	CHECK_EQ(d.credit, 200 * DELIVERY_BYTE);
 	delivery_fill(&d, EPOCH + SECOND / 2, 300);
 	delivery_fill(&d, EPOCH + 2 * SECOND, 300);
-	CHECK_EQ(d.credit, 300 * DELIVERY_BYTE);
+	CHECK_EQ(d.credit, 400 * DELIVERY_BYTE);
 	/* What is above a smaller burst stays. */
 	delivery_fill(&d, EPOCH + 3 * SECOND + 1, 0);
-	CHECK_EQ(d.credit, 300 * DELIVERY_BYTE);
-	CHECK(!delivery_take(&d, 301));
-	CHECK(delivery_take(&d, 300));
+	CHECK_EQ(d.credit, 400 * DELIVERY_BYTE);
+	CHECK(!delivery_take(&d, 401));
+	CHECK(delivery_take(&d, 400));
 	CHECK_EQ(d.credit, 0);
 	delivery_idle(&d, EPOCH + 4 * SECOND);
 	delivery_fill(&d, EPOCH + 3 * SECOND + 2000001, 0);

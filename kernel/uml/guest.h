@@ -41,7 +41,7 @@ void stop_programs(char **names);
 void enter_node(const char *node);
 void write_sysctl(const char *key, const char *value);
 void print_sysctl(int to, const char *key);
-void switch_off(const char *device, char **features, int to);
+void switch_offloads(const char *device, bool on, char **features, int to);
 
 /* guest_module.c */
 void load_module(const char *name);

@@ -18,7 +18,7 @@
 
 #include "guest.h"
 
-/* The features that can be switched off, by the names ethtool has for them. */
+/* The features that can be switched, by the names ethtool has for them. */
 static const struct offload {
 	const char *feature;
 	uint32_t get, set;
@@ -105,8 +105,8 @@ static uint32_t ethtool(int fd, const char *device, uint32_t command, uint32_t v
 	return request.data;
 }
 
-/* Switch features off, then print what the driver says of each, as ethtool -k. */
-void switch_off(const char *device, char **features, int to)
+/* Switch features, then print what the driver says of each, as ethtool -k. */
+void switch_offloads(const char *device, bool on, char **features, int to)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
@@ -120,7 +120,7 @@ void switch_off(const char *device, char **features, int to)
 			o++;
 		if (!o->feature)
 			fail("offload '%s' is not known", *features);
-		ethtool(fd, device, o->set, 0);
+		ethtool(fd, device, o->set, on);
 		dprintf(to, "%s: %s\n", o->feature,
 			ethtool(fd, device, o->get, 0) ? "on" : "off");
 	}

@@ -19,7 +19,7 @@
  *   sysctls NODE OUTPUT KEY...            print kernel parameters
  *   read NODE FILE OUTPUT                 copy a file
  *   read-if NODE FILE OUTPUT              the same, if this kernel has it
- *   offloads NODE OUTPUT DEVICE FEATURE...  switch off, and print what is so
+ *   offloads NODE OUTPUT DEVICE on|off FEATURE...  switch, and print what is so
  *   start NAME NODE OUTPUT ERRORS ARG...  start a program
  *   await NAME FILE SECONDS TEXT          until FILE of program NAME holds TEXT
  *   epoch SECONDS OUTPUT                  agree on the epoch, so long from now
@@ -173,7 +173,7 @@ static void do_offloads(char **word)
 	int fd = open_output(word[1]);
 
 	enter_node(word[0]);
-	switch_off(word[2], word + 3, fd);
+	switch_offloads(word[2], !strcmp(word[3], "on"), word + 4, fd);
 	close(fd);
 }
 
@@ -278,7 +278,7 @@ static const struct instruction {
 	{ "sysctls", 3, do_sysctls },
 	{ "read", 3, do_read },
 	{ "read-if", 3, do_read_if },
-	{ "offloads", 4, do_offloads },
+	{ "offloads", 5, do_offloads },
 	{ "start", 5, do_start },
 	{ "await", 4, do_await },
 	{ "epoch", 2, do_epoch },

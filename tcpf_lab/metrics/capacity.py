@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcpf_lab.spec.changing import OPPORTUNITY_BITS, opportunities
-from tcpf_lab.trace.passage import SETTLE_BYTES, Transit
+from tcpf_lab.trace.passage import Transit, settling
 
 #: A packet that waits longer is taken for lost, s, however long an outage is.
 _LONGEST_STAY_S = 60
@@ -111,7 +111,7 @@ def backlogged_share(place: dict[str, Any], transit: Transit, epoch_ns: int) -> 
     size = np.where(waited, transit.wire_length[left][1:], 0)
     total = np.cumsum(size)
     begin = np.maximum.accumulate(np.where(waited, 0, total))
-    settled = waited & (total - begin > SETTLE_BYTES)
+    settled = waited & (total - begin > settling(transit))
     carried = bits(place, (departure - epoch_ns) / 1e9)
     sent, room = float(np.sum(size[settled])), float(np.sum(np.diff(carried)[settled])) / 8
     if "trace" in place:

@@ -17,7 +17,6 @@ from tcpf_lab.metrics.counters import longest_pause_ns, ring_of
 from tcpf_lab.metrics.definitions import acknowledged_at, goodput
 from tcpf_lab.metrics.in_force import CheckResult, verdict
 from tcpf_lab.metrics.record import (
-    Clocks,
     Record,
     UnreadableError,
     in_order,
@@ -28,7 +27,7 @@ from tcpf_lab.metrics.record import (
 from tcpf_lab.results.layout import RunFiles
 from tcpf_lab.trace.analysis import Options, Profile
 from tcpf_lab.trace.follow import KIND_NAMES, RTO, SYN_RTO, Recovery, classify
-from tcpf_lab.trace.packet import Capture, Flows, Packets, find_flows, read_capture
+from tcpf_lab.trace.packet import Capture, Flows, Packets, find_flows, read_capture, segments
 from tcpf_lab.trace.passage import (
     MAX_DELAY_NS,
     MarkArray,
@@ -140,7 +139,7 @@ def with_captures(files: RunFiles, record: Record) -> CapturedRecord:
             hint=with_captures_instead(files),
         )
     captures = {
-        role: _capture(files, record.expect["captures"][role], record.clocks)
+        role: _capture(files, record, record.expect["captures"][role])
         for role in (*ROLES, *record.expect["captures"].keys() - set(ROLES))
     }
     if "sender_down" in captures:
@@ -151,6 +150,11 @@ def with_captures(files: RunFiles, record: Record) -> CapturedRecord:
     reordering = 0 if record.expect["qdisc"].get("in_order", True) else _REORDERING_NS
     stay = delay + reordering + (_STALL_NS if record.real_time else 0)
     ways = tuple(_ways(files, record, captures, stay))
+    transit = (
+        ways[0].transit
+        if ways
+        else cross(_entered(captures), captures["egress"].packets, max_delay_ns=stay)
+    )
     return CapturedRecord(
         **{field.name: getattr(record, field.name) for field in fields(Record)},
         captures=captures,
@@ -163,10 +167,8 @@ def with_captures(files: RunFiles, record: Record) -> CapturedRecord:
             linux22=record.linux22,
         ),
         row=_rows(flows, packets, record.expect, record.count),
-        transit=ways[0].transit
-        if ways
-        else cross(_entered(captures), captures["egress"].packets, max_delay_ns=stay),
-        max_delay_ns=_judged_delay_ns(record, delay),
+        transit=transit,
+        max_delay_ns=_judged_delay_ns(record, delay, transit),
         ways=ways,
     )
 
@@ -197,6 +199,11 @@ def _marks(
     if "probes" not in record.expect:
         return marks.of(packets)
     found, _ = marks.read(files.capture(point))
+    if "segments" in record.expect:
+        other = found[~np.isin(found["record"], packets["record"])]
+        other = record.clocks.on_run_clock(other, point.partition("-")[0])
+        found = np.concatenate([other, marks.of(packets)])
+        return found[np.lexsort((found["record"], found["time_ns"]))]
     return record.clocks.on_run_clock(found, point.partition("-")[0])
 
 
@@ -246,16 +253,19 @@ def _largest_backlog(expect: dict[str, Any]) -> float | None:
     return float(limit) * (2 if ring_of(expect, expect["bottleneck"]["device"]) else 1)
 
 
-def _judged_delay_ns(record: Record, delay: int) -> int:
+def _judged_delay_ns(record: Record, delay: int, transit: Transit) -> int:
     """How long before the window's end a packet enters the queue at the latest to be judged.
 
     That is `delay`, its longest stay there; of a link that changes what it may stay before that
     end. The kernel's default limits hold seconds of traffic, which such a queue never has: half a
-    second with these.
+    second with these. So do limits in packets of 64 kB: the longest stay seen with these.
     """
     expect = record.expect
     if expect["qdisc"].get("default_limit"):
         return min(delay, MAX_DELAY_NS)
+    if expect["qdisc"].get("whole") and np.any(~transit.lost):
+        longest = int(np.max((transit.departure_ns - transit.arrival_ns)[~transit.lost]))
+        return min(delay, max(MAX_DELAY_NS, longest + _MARGIN_NS))
     backlog, place = _largest_backlog(expect), expect["bottleneck"]
     if backlog is None or not changes(place):
         return delay
@@ -264,15 +274,36 @@ def _judged_delay_ns(record: Record, delay: int) -> int:
     return min(delay, max(MAX_DELAY_NS, stay + _MARGIN_NS))
 
 
-def _capture(files: RunFiles, point: str, clocks: Clocks) -> Capture:
+def _capture(files: RunFiles, record: Record, point: str) -> Capture:
     """Read a capture, its times by the run's clock; a truncated one is accepted, and a check fails.
 
-    ``R1-in`` was taken on ``R1``.
+    ``R1-in`` was taken on ``R1``. With offloads a packet of several segments becomes these.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         capture = read_capture(files.capture(point), accept_truncated=True)
-    return clocks.shifted(capture, point.partition("-")[0])
+    if "segments" in record.expect:
+        split = segments(capture.packets, **record.expect["segments"])
+        capture = replace(capture, packets=split)
+    return record.clocks.shifted(capture, point.partition("-")[0])
+
+
+def as_queued(
+    wanted: dict[str, Any], time_ns: NDArray[np.int64], record: NDArray[np.int64] | None
+) -> NDArray[np.bool_]:
+    """Choose the rows that a queue counts: the first of segments that it holds as one packet.
+
+    Parameters
+    ----------
+    wanted : dict
+        The queue, as the plan has it.
+    time_ns, record : int64, shape (n,)
+        When each came by, in order, and its record in the capture.
+    """
+    chosen = np.ones(time_ns.size, np.bool_)
+    if wanted.get("whole") and record is not None:
+        chosen[1:] = (np.diff(record) != 0) | (np.diff(time_ns) != 0)
+    return chosen
 
 
 def _rows(flows: Flows, packets: Any, expect: dict[str, Any], count: int) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tcpf_lab.metrics import definitions
 from tcpf_lab.metrics.capacity import mean_rate
-from tcpf_lab.metrics.captured import CapturedRecord, Way, flow_row, gained_bytes
+from tcpf_lab.metrics.captured import CapturedRecord, Way, as_queued, flow_row, gained_bytes
 from tcpf_lab.metrics.definitions import acknowledged_at, jain_index, percentile, utilisation
 from tcpf_lab.metrics.from_counters import Extra, or_none
 from tcpf_lab.metrics.in_force import CheckResult
@@ -256,17 +256,22 @@ def _queue(run: CapturedRecord, way: Way) -> dict[str, Any]:
 
 def _opposite(way: Way) -> dict[str, Test]:
     """Give the checks of the queue in the opposite direction."""
-    wanted, came = way.expect["qdisc"], way.transit.tos[~way.transit.lost]
+    wanted, transit = way.expect["qdisc"], way.transit
+    entered = as_queued(wanted, transit.arrival_ns, transit.record)
+    came = transit.tos[entered & ~transit.lost]
+    left = way.left["tos"][as_queued(wanted, way.left["time_ns"], way.left["record"])]
     loss: dict[str, Test] = {"opposite_loss_matches_qdisc": lambda f, _: _loss_matches(f, way)}
     marks: dict[str, Test] = {
-        "opposite_marks_match_qdisc": lambda f, _: marks_match(f, wanted, came, way.left["tos"]),
+        "opposite_marks_match_qdisc": lambda f, _: marks_match(f, wanted, came, left),
     }
     return loss | marks if "counters" in wanted else loss
 
 
 def _loss_matches(files: RunFiles, way: Way) -> CheckResult:
     """Over the whole run the captures miss exactly the packets that the queue dropped."""
-    seen = int(np.sum(way.transit.lost))
+    transit = way.transit
+    queued = as_queued(way.expect["qdisc"], transit.arrival_ns, transit.record)
+    seen = int(np.sum(queued & transit.lost))
     counted = root_drops(files, way.expect["bottleneck"]["device"])
     return seen == counted, f"captures {seen}, qdisc {counted}"
 

@@ -23,8 +23,16 @@ def verdict(problems: list[str], good: str) -> CheckResult:
 
 
 def offloads_off(files: RunFiles, run: Record) -> CheckResult:
-    """No device joins or splits segments."""
-    wanted = run.expect["offloads_off"]
+    """No device joins or splits segments, but those that are to."""
+    return _offloads(files, run.expect["offloads_off"], "off")
+
+
+def offloads_on(files: RunFiles, run: Record) -> CheckResult:
+    """The devices that are to join and split segments do."""
+    return _offloads(files, run.expect["offloads_on"], "on")
+
+
+def _offloads(files: RunFiles, wanted: dict[str, Any], wanted_state: str) -> CheckResult:
     problems = []
     for device in wanted["devices"]:
         lines = text_of(files, files.stats, f"offload-{device}.txt").splitlines()
@@ -32,7 +40,7 @@ def offloads_off(files: RunFiles, run: Record) -> CheckResult:
         problems += [
             f"{device}: {feature} is {' '.join(state) or 'not reported'}"
             for feature in wanted["features"]
-            if (state := states.get(feature, []))[:1] != ["off"]
+            if (state := states.get(feature, []))[:1] != [wanted_state]
         ]
     return verdict(
         problems, f"{len(wanted['features'])} features, {len(wanted['devices'])} devices"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.metrics.captured import CapturedRecord
+from tcpf_lab.metrics.captured import CapturedRecord, as_queued
 from tcpf_lab.metrics.from_counters import Extra
 from tcpf_lab.metrics.in_force import CheckResult, under_test
 from tcpf_lab.metrics.record import Record, UnreadableError
@@ -91,8 +91,10 @@ def _own_marks_match(files: RunFiles, run: Record) -> CheckResult:
     wanted = run.expect["qdisc"]
     if not isinstance(run, CapturedRecord):
         return None, f"qdisc {_section(files, wanted)['marks']}, without captures"
-    came = run.transit.tos[~run.transit.lost]
-    left = run.ways[0].left["tos"] if run.ways else run.captures["egress"].packets["tos"]
+    entered = as_queued(wanted, run.transit.arrival_ns, run.transit.record)
+    came = run.transit.tos[entered & ~run.transit.lost]
+    behind = run.ways[0].left if run.ways else run.captures["egress"].packets
+    left = behind["tos"][as_queued(wanted, behind["time_ns"], behind["record"])]
     return marks_match(files, wanted, came, left)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from tcpf_lab.metrics import in_force
 from tcpf_lab.metrics.agreement import timeouts_match
 from tcpf_lab.metrics.capacity import backlogged_share, changes
-from tcpf_lab.metrics.captured import CapturedRecord, flows_match, is_possible_gain
+from tcpf_lab.metrics.captured import CapturedRecord, as_queued, flows_match, is_possible_gain
 from tcpf_lab.metrics.counters import background_drops, given_up, ring_of, sources, window_counters
 from tcpf_lab.metrics.in_force import CheckResult, differences, verdict
 from tcpf_lab.metrics.record import (
@@ -250,7 +250,8 @@ def _loss_matches_qdisc(files: RunFiles, run: CapturedRecord) -> CheckResult:
     background = background_drops(files, run)
     dropped = {"": root_drops(files, device) - background + gone} | _by_class(files, run)
     inside = run.transit.tos >> 2 == run.expect["qdisc"].get("options", {}).get("in", -1)
-    which = {"": np.ones_like(inside), "in ": inside, "out ": ~inside}
+    every = as_queued(run.expect["qdisc"], run.transit.arrival_ns, run.transit.record)
+    which = {"": every, "in ": every & inside, "out ": every & ~inside}
     parts, good = [], run.transit.unmatched == 0
     for side, counted in dropped.items():
         seen = int(np.sum(run.transit.lost & which[side]))
@@ -408,6 +409,7 @@ def check_captured(
         In a fixed order; the run is valid if none has ``ok`` False.
     """
     tests: dict[str, Test] = {
+        **_switched_on(run),
         **_IN_FORCE,
         **_ecn(run, lambda f, _: in_force.ecn_in_use(f, run, run.transit.tos)),
         "captures_complete": lambda f, _: _captures_complete(f, run),
@@ -429,6 +431,7 @@ def check_captured(
 def check_counted(files: RunFiles, run: Record) -> list[Check]:
     """Apply every check to a run without captures: those that need packets are omitted."""
     tests: dict[str, Test] = {
+        **_switched_on(run),
         **_IN_FORCE,
         **_ecn(run, lambda f, _: in_force.ecn_in_use(f, run, None)),
         "no_unplanned_loss": _no_unplanned_loss,
@@ -449,6 +452,11 @@ _IN_FORCE: dict[str, Test] = {
     "routes_in_force": in_force.routes_in_force,
 }
 _ON_TIME: dict[str, Test] = {"clocks_agree": clocks_agree, "started_on_time": started_on_time}
+
+
+def _switched_on(run: Record) -> dict[str, Test]:
+    """Give the check of offloads that the experiment switches on; nothing of another."""
+    return {"offloads_on": in_force.offloads_on} if "offloads_on" in run.expect else {}
 
 
 def _ecn(run: Record, test: Test) -> dict[str, Test]:

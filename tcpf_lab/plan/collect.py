@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from tcpf_lab.plan import queues
 from tcpf_lab.plan.probes import ends_of_tcp
-from tcpf_lab.plan.queues import bottleneck, bottlenecks, delay, opposite, rate
+from tcpf_lab.plan.queues import bottleneck, bottlenecks, capacity, delay, opposite, rate
 from tcpf_lab.plan.step import Command, Drained, LetPass, Phase, ReadFile, Ready, Start, Step, Stop
 from tcpf_lab.plan.topology import Interface, interfaces, on_wires, other_end, senders_at, toward
 from tcpf_lab.plan.traffic import at_window_ends, end_of
-from tcpf_lab.spec.graph import ETHERNET_HEADER, FRAMING, HEADERS, Graph
+from tcpf_lab.spec.graph import FRAMING, HEADERS, Graph
 from tcpf_lab.spec.queue import Queue
 from tcpf_lab.spec.sweep import Run
 
@@ -177,8 +177,7 @@ def drain(graph: Graph, queue: Queue) -> Phase:
 def _drain(graph: Graph, queue: Queue) -> Iterator[Step]:
     back = opposite(graph)
     for narrow in (*bottlenecks(graph), *([back] if back else [])):
-        frame = graph.links[narrow.subnet].mtu + ETHERNET_HEADER
-        full = queue.capacity(frame) * 8 / rate(graph, narrow)
+        full = capacity(graph, narrow, queue) * 8 / rate(graph, narrow)
         yield Drained(narrow.node, narrow.device, _timeout(full))
     for interface in interfaces(graph):
         if seconds := delay(graph, interface):

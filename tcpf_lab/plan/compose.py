@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import Any
 
 from tcpf_lab.plan import background, collect, probes, queues, topology
-from tcpf_lab.plan.step import AgreeEpoch, LoadModule, OffloadsOff, Phase, ReadSysctls, Step, Sysctl
+from tcpf_lab.plan.step import AgreeEpoch, LoadModule, Offloads, Phase, ReadSysctls, Step, Sysctl
 from tcpf_lab.plan.topology import Interface, owned
 from tcpf_lab.plan.traffic import (
     PORT,
@@ -30,8 +30,8 @@ from tcpf_lab.spec.group import receiver_of, sender_of
 from tcpf_lab.spec.queue import Bottleneck
 from tcpf_lab.spec.sweep import Run
 
-#: Segmentation and coalescing would turn "packets" into 64 kB objects and make every number wrong.
-OFFLOADS_OFF = (
+#: What makes one packet of several segments, up to 64 kB.
+OFFLOADS = (
     "tcp-segmentation-offload",
     "generic-segmentation-offload",
     "generic-receive-offload",
@@ -96,12 +96,15 @@ def nodes(graph: Graph, sysctls: Mapping[str, Mapping[str, str]]) -> Phase:
     forwarding = ["net.ipv4.ip_forward"]
     forwarding += ["net.ipv6.conf.all.forwarding"] * graph.has_ipv6
     steps = [
-        step for node in graph.nodes for step in _node(node, own[node.name], sysctls, forwarding)
+        step
+        for node in graph.nodes
+        for step in _node(graph, node, own[node.name], sysctls, forwarding)
     ]
     return Phase("settings, and what is in force", tuple(steps))
 
 
 def _node(
+    graph: Graph,
     node: Node,
     own: Iterable[Interface],
     sysctls: Mapping[str, Mapping[str, str]],
@@ -116,7 +119,8 @@ def _node(
         yield ReadSysctls(node.name, tuple(wanted), f"stats/sysctl-{node.name}.txt")
     for interface in own:
         output = f"stats/offload-{interface.device}.txt"
-        yield OffloadsOff(node.name, interface.device, OFFLOADS_OFF, output)
+        on = graph.links[interface.subnet].offloads
+        yield Offloads(node.name, interface.device, OFFLOADS, output, on)
 
 
 #: Seconds between the agreement on the epoch and the epoch: time enough to start the programs.
@@ -210,10 +214,10 @@ def modules(run: Run, graph: Graph) -> Phase:
     marking = [node.name for node in graph.having("marker")]
     narrow = [end for link in graph.bottlenecks for end in (link.a, link.b)[: 1 + link.both]]
     shared = [link.a for link in graph.links if link.ring]
-    changing = [i.node for i in topology.interfaces(graph) if queues.changes_rate(graph, i)]
+    delivered = [i.node for i in topology.interfaces(graph) if queues.is_delivery(graph, i)]
     steps = (
         *(LoadModule(node, "csma") for node in shared),
-        *(LoadModule(node, "sch_delivery") for node in changing),
+        *(LoadModule(node, "sch_delivery") for node in delivered),
         *(LoadModule(node, name) for node in marking for name in run.case.marker.modules),
         *(LoadModule(node, name) for node in narrow for name in run.case.queue.modules),
     )
@@ -261,8 +265,21 @@ def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[
         **_expect_receivers(run, graph),
         **_expect_probe_routes(run),
         **expect_users(run),
-        "offloads_off": {"devices": devices, "features": list(OFFLOADS_OFF)},
+        **_expect_offloads(run, graph),
     }
+
+
+def _expect_offloads(run: Run, graph: Graph) -> dict[str, Any]:
+    """Devices with offloads off and with offloads on, and how long the segments of these are."""
+    off, on = (
+        [i.device for i in topology.interfaces(graph) if graph.links[i.subnet].offloads == state]
+        for state in (False, True)
+    )
+    found: dict[str, Any] = {"offloads_off": {"devices": off, "features": list(OFFLOADS)}}
+    if on:
+        found["offloads_on"] = {"devices": on, "features": list(OFFLOADS)}
+        found["segments"] = {"mtu": graph.bottleneck.mtu, "mss": run.experiment.tcp.mss}
+    return found
 
 
 def _expect_narrow(run: Run, graph: Graph, queue: topology.Interface) -> dict[str, Any]:
@@ -271,11 +288,11 @@ def _expect_narrow(run: Run, graph: Graph, queue: topology.Interface) -> dict[st
     place = {"node": queue.node, "device": queue.device, "rate_bits_per_s": at.rate}
     return {
         "bottleneck": place | queues.expect_changes(graph, queue),
-        "qdisc": _expect_queue(run, queue.device, at),
+        "qdisc": _expect_queue(run, graph, queue, at),
     }
 
 
-def _expect_queue(run: Run, device: str, at: Bottleneck) -> dict[str, Any]:
+def _expect_queue(run: Run, graph: Graph, interface: Interface, at: Bottleneck) -> dict[str, Any]:
     """The queue under test as the kernel must report it, and the queues inside, if it has any."""
     queue = run.case.queue
     inside = {
@@ -283,9 +300,11 @@ def _expect_queue(run: Run, device: str, at: Bottleneck) -> dict[str, Any]:
         for child in queue.children(at)
     }
     shown = queue.shown(at)
-    expected: dict[str, Any] = {"device": device, "kind": queue.qdisc, "options": shown}
-    if (capacity := queue.capacity(at.frame)) != shown.get("limit"):
+    expected: dict[str, Any] = {"device": interface.device, "kind": queue.qdisc, "options": shown}
+    if (capacity := queues.capacity(graph, interface, queue)) != shown.get("limit"):
         expected["limit"] = capacity
+    if graph.links[interface.subnet].offloads and not queue.splits:
+        expected["whole"] = True
     if queue.limit is None:
         expected["default_limit"] = True
     if inside:

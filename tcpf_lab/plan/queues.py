@@ -16,9 +16,10 @@ from typing import Any
 from tcpf_lab.plan.step import EPOCH, Command, Phase, Start, Step
 from tcpf_lab.plan.topology import Interface, interfaces, other_end, senders_at, toward
 from tcpf_lab.spec.changing import Schedule, Trace, changes_of, highest, value_at
-from tcpf_lab.spec.graph import ETHERNET_HEADER, HEADERS, IN_ORDER, Graph, Impairment
+from tcpf_lab.spec.graph import ETHERNET_HEADER, HEADERS, IN_ORDER, LARGEST, Graph, Impairment
 from tcpf_lab.spec.marker import Marker, NoMarker
 from tcpf_lab.spec.queue import Bottleneck, Queue
+from tcpf_lab.spec.queue.base import InPackets
 from tcpf_lab.spec.sweep import Run
 from tcpf_lab.spec.words import tc_time
 
@@ -83,6 +84,14 @@ def conditions(graph: Graph, interface: Interface, seed: int) -> Bottleneck:
     return Bottleneck(rate(graph, interface), seed, frame)
 
 
+def capacity(graph: Graph, interface: Interface, queue: Queue) -> int:
+    """Return what a queue under study can hold, bytes."""
+    link = graph.links[interface.subnet]
+    frame = link.mtu + ETHERNET_HEADER
+    held = queue.capacity(frame)
+    return held // frame * LARGEST if link.offloads and isinstance(queue, InPackets) else held
+
+
 def netem_limit(graph: Graph, interface: Interface) -> int:
     """Return how many packets netem must hold for a delay never to lose one.
 
@@ -138,6 +147,8 @@ def _shaper(graph: Graph, interface: Interface, frames: int) -> tuple[str, ...]:
         return ("delivery", "rates", ",".join(rates), "burst", str(burst))
     if isinstance(link.changing, Trace):
         return ("delivery", "trace", link.changing.digits[:_TRACE_DIGITS])
+    if link.offloads:  # tbf splits what is larger than its burst
+        return ("delivery", "rates", f"{tc_time(0)}:{link.rate}bit", "burst", str(burst))
     return ("tbf", "rate", f"{link.rate}bit", "burst", str(burst), "limit", str(link.queue))
 
 
@@ -153,7 +164,7 @@ def _access(graph: Graph, interface: Interface) -> Iterator[Step]:
     slow = link.rate < graph.bottleneck.rate or link.a in {n.name for n in graph.having("source")}
     shaper = _shaper(graph, interface, SLOW_BURST_FRAMES if slow else ACCESS_BURST_FRAMES)
     yield _tc(interface, *handle, *shaper)
-    if link.changing:
+    if link.changing or link.offloads:
         yield from _rest_of_trace(graph, interface)
         yield _tc(interface, "parent", handle[-1], "bfifo", "limit", str(link.queue))
 
@@ -198,6 +209,11 @@ def _changes(graph: Graph, interface: Interface) -> Iterator[Step]:
 def changes_rate(graph: Graph, interface: Interface) -> bool:
     """Tell whether an interface sends at a rate that changes."""
     return graph.links[interface.subnet].changing is not None
+
+
+def is_delivery(graph: Graph, interface: Interface) -> bool:
+    """Tell whether the shaper of an interface is `delivery`."""
+    return changes_rate(graph, interface) or graph.links[interface.subnet].offloads
 
 
 def _of_delivery(graph: Graph, interface: Interface) -> tuple[str, ...]:

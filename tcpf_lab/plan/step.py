@@ -167,16 +167,18 @@ class ReadFile:
 
 
 @dataclass(frozen=True)
-class OffloadsOff:
-    """Switch offloads of a device off, and write what is in force, as ``ethtool -k`` prints it."""
+class Offloads:
+    """Switch offloads of a device, and write what is in force, as ``ethtool -k`` prints it."""
 
     node: str
     device: str
     features: tuple[str, ...]
     output: str
+    on: bool = False
 
     def __str__(self) -> str:
-        words = " ".join(f"{feature} off" for feature in self.features)
+        state = "on" if self.on else "off"
+        words = " ".join(f"{feature} {state}" for feature in self.features)
         return _line(self.node, f"ethtool -K {self.device} {words}; ethtool -k", self.output)
 
 
@@ -269,7 +271,7 @@ Step = (
     | Sysctl
     | ReadSysctls
     | ReadFile
-    | OffloadsOff
+    | Offloads
     | Start
     | AgreeEpoch
     | Finish

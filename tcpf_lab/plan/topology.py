@@ -186,7 +186,8 @@ def _bring_up(graph: Graph, interface: Interface, versions: tuple[Ip, ...]) -> I
         own = f"{interface.address(ip)}/{length}"
         yield _ip(node, "address", "add", own, "dev", device, *nodad)
     # TCP hands a device with all offloads off packets of several segments even so.
-    yield _ip(node, "link", "set", device, "gso_max_segs", "1", "up")
+    single = () if graph.links[interface.subnet].offloads else ("gso_max_segs", "1")
+    yield _ip(node, "link", "set", device, *single, "up")
     for ip in versions:
         neighbour = ("neighbour", "add", peer.address(ip), "lladdr", peer.mac)
         yield _ip(node, *neighbour, "dev", device, "nud", "permanent")

@@ -166,6 +166,8 @@ Ip = Literal[4, 6]
 HEADERS: dict[Ip, int] = {4: 40, 6: 60}
 #: Smallest `mtu` of IPv6, bytes (RFC 8200).
 SMALLEST_IPV6_MTU = 1280
+#: Bytes of the largest packet of several segments, about.
+LARGEST = 65536
 #: Bytes of an Ethernet header, which ``tc`` counts.
 ETHERNET_HEADER = 14
 #: Bytes of a frame's time on a wire besides its IP packet: preamble, header, checksum and gap.
@@ -216,6 +218,8 @@ class Link:
         The rate over time, both ways, if it changes.
     delays_ba : Schedule, optional
         ``delay_ba`` over time, if it changes.
+    offloads : bool
+        Whether TSO, GSO and GRO are on at both ends: packets of several segments pass it whole.
     """
 
     a: str
@@ -232,6 +236,7 @@ class Link:
     both: bool = False
     changing: Schedule[int] | Trace | None = None
     delays_ba: Schedule[float] | None = None
+    offloads: bool = False
 
 
 @dataclass(frozen=True)
@@ -265,6 +270,11 @@ class Graph:
     nodes: tuple[Node, ...]
     links: tuple[Link, ...]
     cross: tuple[CrossTraffic, ...] = ()
+
+    @property
+    def offloads(self) -> bool:
+        """Whether any link has offloads on."""
+        return any(link.offloads for link in self.links)
 
     def having(self, role: Role) -> tuple[Node, ...]:
         """Give the nodes with a role, in order."""

@@ -26,6 +26,7 @@ RATE_PERIOD = 0.01
 _SHORTEST = 0.001
 
 Direction = Literal["up", "down"]
+Switch = Literal["off", "on"]
 
 
 class Group(SpecModel):
@@ -47,6 +48,8 @@ class Group(SpecModel):
     """ECN of both hosts. Default: `tcp.ecn`."""
     rtt: Duration | None = None
     """Base round-trip time. Default: the topology's `delay`."""
+    offloads: Switch | None = None
+    """TSO, GSO and GRO on the links of both hosts. Default: the topology's `offloads`."""
     start: Duration = 0.0
     """Earliest start of a flow."""
     start_spread: Duration | None = None
@@ -142,13 +145,17 @@ def receiver_of(name: str) -> str:
 
 @dataclass(frozen=True)
 class Hosts:
-    """The two machines of a group or a probe: ``rtt`` is None for the topology's delay."""
+    """The two machines of a group or a probe: ``rtt`` is None for the topology's delay.
+
+    ``offloads`` is None for the topology's.
+    """
 
     name: str
     direction: Direction
     rtt: float | None
     ip: Ip
     probes: bool = False
+    offloads: Switch | None = None
 
 
 GroupName = Annotated[str, Field(pattern=GROUP_NAME)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -193,6 +194,7 @@ class Experiment(SpecModel):
         if self.traffic.users is not None and self.topology.parking_lot is not None:
             sentence = "needs topology chain or dumbbell; parking_lot has no users"
             yield ("traffic", "users"), sentence
+        yield from islice(self._offload_problems(), 1)
         packet = self.topology.builder.mtu + ETHERNET_HEADER
         for name, case in self.cases.items():
             misfits = case.queue.misfit(packet)
@@ -222,6 +224,31 @@ class Experiment(SpecModel):
                     times = f"before the end of the run ({format_duration(end)})"
                     place = ("topology", self.topology.named, *path, key)
                     yield place, f"must change {times}, not at {format_duration(late[0])}"
+
+    def _offload_problems(self) -> Iterator[tuple[KeyPath, str]]:
+        """Yield what takes a packet of several segments for one, or sends none."""
+        groups, builder = self.traffic.groups or {}, self.topology.builder
+        place: KeyPath = ("topology", self.topology.named, "offloads")
+        if builder.offloads in (None, "off"):
+            on = (name for name, group in groups.items() if group.offloads == "on")
+            if (group := next(on, None)) is None:
+                return
+            place = ("traffic", "groups", group, "offloads")
+            if builder.access_duplex == "half":
+                yield place, "must be off with access_duplex: half: its frames have at most mtu"
+        whole = builder.offloads == "all"
+        if whole and not self.traffic.captured:
+            sentence = "must be hosts or off with captures: false: the queue counts segments that"
+            yield place, f"{sentence} leave and packets of several that it drops"
+        for name, case in self.cases.items():
+            if isinstance(case.marker, Meter):
+                sentence = (
+                    f"must be off with the marker of case {name}, which marks one segment at a time"
+                )
+                yield place, f"{sentence}; remove one of them"
+            elif whole and case.background:
+                sentence = f"must be hosts or off with background of case {name}"
+                yield place, f"{sentence}: its packets are counted among single segments"
 
     def _ipv6_problems(self, mtu: int) -> Iterator[tuple[KeyPath, str]]:
         """Yield links too narrow for IPv6, and code points that strict priority does not see."""

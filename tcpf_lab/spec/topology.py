@@ -14,6 +14,7 @@ from pydantic import ConfigDict, Field
 from tcpf_lab.base.units import Duration, Rate, Size, format_rate
 from tcpf_lab.spec.changing import Delay, LinkRate, Schedule, Trace, highest, value_at
 from tcpf_lab.spec.graph import (
+    ENDS,
     SLOWEST,
     AnyDelays,
     CrossTraffic,
@@ -28,6 +29,7 @@ from tcpf_lab.spec.group import Hosts, receiver_of, sender_of
 from tcpf_lab.spec.words import KeyPath, SpecModel
 
 Duplex = Literal["full", "half"]
+OFFLOADS = Literal["off", "hosts", "all"]
 #: Default frames in a network card; those of the time had 2 to 16.
 RING = 16
 #: The same on the other links: as many as a card may have. In front of a plain queue the sizes of
@@ -53,6 +55,10 @@ class Wires(SpecModel):
     802.3); the queue under test feeds it without a shaper. Default: `full`."""
     access_duplex: Duplex | None = None
     """The same for every other link. Default: `full`."""
+    offloads: OFFLOADS | None = None
+    """Links with TSO, GSO and GRO on at both ends, which packets of several segments pass whole.
+    `hosts`: those of senders and receivers; routers queue packets of at most `mtu`. `all`: every
+    link; the queue under test holds packets of up to 64 kB. Default: `off`."""
     ring: int | None = Field(
         default=None,
         ge=1,
@@ -115,6 +121,12 @@ class Wires(SpecModel):
             yield ("ack_queue",), sentence
         elif self.ack_queue is not None and self.duplex != "half":
             yield ("ack_queue",), "has no effect without duplex: half"
+        switched = self.offloads not in (None, "off")
+        if switched and self.access_duplex == "half":
+            yield ("offloads",), "must be off with access_duplex: half: its frames have at most mtu"
+        elif self.offloads == "all" and self.duplex == "half":
+            sentence = "must be hosts or off with duplex: half"
+            yield ("offloads",), f"{sentence}: its frames have at most mtu"
 
     def _others(self) -> dict[str, int]:
         """Rates of the links but the bottleneck, by their keys."""
@@ -125,6 +137,23 @@ class Wires(SpecModel):
         ring = _ACCESS_RING if self.access_duplex == "half" else 0
         link = Link(a, b, self.access, 0.0, 0.0, self.mtu, self.host_queue, ring=ring)
         return replace(link, **other)
+
+    def _switched(self, graph: Graph, of: Sequence[Hosts] = ()) -> Graph:
+        """Give the graph with offloads on where they are to be; groups may have their own."""
+        hosts = self.offloads in ("hosts", "all")
+        ends = {node.name: hosts for node in graph.nodes if node.role in (*ENDS, "probe")}
+        ends |= {
+            name: pair.offloads == "on"
+            for pair in of
+            if pair.offloads is not None
+            for name in (sender_of(pair.name), receiver_of(pair.name))
+        }
+        every = self.offloads == "all"
+        links = (
+            replace(link, offloads=ends.get(link.a, ends.get(link.b, every)))
+            for link in graph.links
+        )
+        return replace(graph, links=tuple(links))
 
     def _narrow(self, a: str, b: str, reverse: Impairment | None = None) -> Link:
         """Give a bottleneck."""
@@ -182,7 +211,7 @@ class ParkingLot(Wires):
         """Build the graph."""
         numbers = range(1, self.bottlenecks + 1)
         last = f"R{self.bottlenecks + 1}"
-        return Graph(
+        graph = Graph(
             nodes=(
                 *(Node(name, "sender") for name in ("S", *(f"X{k}" for k in numbers))),
                 *(Node(name, "marker") for name in ("R0", *(f"M{k}" for k in numbers))),
@@ -200,6 +229,7 @@ class ParkingLot(Wires):
                 CrossTraffic(f"X{k}", f"Y{k}", f"M{k}", f"R{k}", self.cross_flows) for k in numbers
             ),
         )
+        return self._switched(graph)
 
     def _over(self, k: int) -> Iterator[Link]:
         """Give a bottleneck and the links of the traffic that passes it alone."""
@@ -236,6 +266,11 @@ class Chain(Wires):
         yield from super().problems()
         if self.ack_queue is not None and self.reverse is not None:
             yield ("ack_queue",), "cannot be combined with reverse; remove one of them"
+        for key in ("forward", "reverse"):
+            how = getattr(self, key)
+            if self.offloads == "all" and how and (how.loss or how.duplicate or how.reorder):
+                without = f"must be hosts or off with loss, duplicate or reorder of {key}"
+                yield ("offloads",), f"{without}: they would act on 64 kB at once"
         delay = self.delay
         longest = max(delay.values) if isinstance(delay, Delays) else highest(delay)
         if sentence := delay_problem(longest):
@@ -267,7 +302,7 @@ class Chain(Wires):
                 far_links.append(self._link(far, sender, impairment_ab=self.forward))
         narrow = replace(self._narrow("R1", "R2", self.reverse), both=both)
         routers = (Node("R0", "marker"), Node("R1", "bottleneck"), Node("R2", "router"))
-        return Graph(
+        graph = Graph(
             nodes=(
                 *(Node(sender_of(p.name), "probe" if p.probes else "sender", p.ip) for p in hosts),
                 *routers,
@@ -285,6 +320,7 @@ class Chain(Wires):
                 *far_links,
             ),
         )
+        return self._switched(graph, hosts)
 
     def _build(
         self, senders: tuple[str, ...], receivers: Mapping[str, float | Schedule[float]], edge: int
@@ -296,7 +332,7 @@ class Chain(Wires):
             *routers,
             *(Node(name, "receiver") for name in receivers),
         )
-        return Graph(
+        graph = Graph(
             nodes=nodes,
             links=(
                 *(self._link(name, "R0", rate=edge) for name in senders),
@@ -308,6 +344,7 @@ class Chain(Wires):
                 ),
             ),
         )
+        return self._switched(graph)
 
 
 class Dumbbell(Chain):

@@ -126,7 +126,10 @@ class Traffic(SpecModel):
         """The machines of groups and probes; empty without groups."""
         groups, probes = self.groups or {}, self.probes or {}
         return (
-            *(Hosts(k, one.direction, one.rtt, self.ip_of(one)) for k, one in groups.items()),
+            *(
+                Hosts(k, one.direction, one.rtt, self.ip_of(one), offloads=one.offloads)
+                for k, one in groups.items()
+            ),
             *(
                 Hosts(k, one.way, one.rtt, self.ip_of(one), probes=True)
                 for k, one in probes.items()

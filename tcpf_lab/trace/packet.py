@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
+FIN, SYN, RST, PSH, ACK, CWR = 1, 2, 4, 8, 16, 128
 TCP, UDP = 6, 17
 
 #: SACK blocks that fit into the 40 bytes of TCP options.
@@ -166,6 +166,42 @@ def read_capture(path: Path | str, *, accept_truncated: bool = False) -> Capture
     if info["truncated"]:
         warnings.warn(f"{name}: {info['truncated']}", stacklevel=2)
     return Capture(name=name, packets=packets, **info)
+
+
+def segments(packets: Packets, mtu: int, mss: int | None = None) -> Packets:
+    """Replace each packet of several TCP segments (TSO, GSO, GRO) by these, as a device sends them.
+
+    Each keeps the time and the record of the packet. Shorter packets stay.
+
+    Parameters
+    ----------
+    packets : Packets
+        Shape (n,).
+    mtu : int
+        Largest IP packet on the way.
+    mss : int, optional
+        Largest segment without TCP's options, if it is less than the MTU allows.
+    """
+    ipv4 = (packets["src_high"] == 0) & (packets["src"] >> 32 == MAPPED >> 32)
+    most = np.minimum(mtu, mtu if mss is None else mss + np.where(ipv4, 40, 60))
+    length, data = packets["ip_length"].astype(np.int64), packets["payload"].astype(np.int64)
+    room = most - (length - data)
+    joined = (packets["protocol"] == TCP) & (length > most) & (room > 0)
+    if not np.any(joined):
+        return packets
+    count = np.where(joined, -(-data // np.maximum(room, 1)), 1)
+    row = np.repeat(np.arange(packets.size), count)
+    number = np.arange(row.size) - np.repeat(np.cumsum(count) - count, count)
+    found = packets[row]
+    begin = np.where(joined[row], number * room[row], 0)
+    size = np.where(joined[row], np.minimum(room[row], data[row] - begin), data[row])
+    for name in ("ip_length", "wire_length", "payload"):
+        found[name] -= (data[row] - size).astype(found[name].dtype)
+    found["seq"] += begin.astype(np.uint32)
+    found["ip_id"] += np.where(ipv4[row], number, 0).astype(np.uint16)
+    found["flags"][number < count[row] - 1] &= ~np.uint8(FIN | PSH)
+    found["flags"][number > 0] &= ~np.uint8(CWR)
+    return found
 
 
 def read_between(path: Path | str, src: bytes, sport: int, dst: bytes, dport: int) -> Packets:

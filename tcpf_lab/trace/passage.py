@@ -114,7 +114,7 @@ class Marks:
 
 #: Default maximum delay in the queue.
 MAX_DELAY_NS = 500_000_000
-#: Departures of a busy period that are not timed: a token bucket lets a burst pass at its start.
+#: Least departures of a busy period that are not timed, see `settling`.
 SETTLE_BYTES = 10_000
 
 
@@ -136,6 +136,8 @@ class Transit:
         Packets that left without having entered, or once more than they had.
     copies : int
         Those of them that are copies of one that left before.
+    record : int64, shape (n,), optional
+        Record of each in the capture; segments of one packet have the same, and arrive together.
     """
 
     arrival_ns: NDArray[np.int64]
@@ -145,6 +147,7 @@ class Transit:
     tos: NDArray[np.uint8]
     unmatched: int
     copies: int = 0
+    record: NDArray[np.int64] | None = None
 
     @property
     def lost(self) -> NDArray[np.bool_]:
@@ -201,6 +204,7 @@ def crossing_of(
         tos=entered["tos"].copy(),
         unmatched=unmatched,
         copies=copies,
+        record=entered["record"].copy(),
     )
 
 
@@ -213,8 +217,16 @@ def backlog(transit: Transit) -> Backlog:
     return Backlog(*_trace.backlog(transit.arrival_ns, transit.departure_ns, transit.wire_length))
 
 
+def settling(transit: Transit) -> int:
+    """Return how many bytes of a busy period are not timed: a token bucket lets a burst pass.
+
+    Two of the largest frames, and `SETTLE_BYTES` at least.
+    """
+    return max(SETTLE_BYTES, 2 * int(np.max(transit.wire_length, initial=0)))
+
+
 def backlogged_rate(
-    transit: Transit, *, settle_bytes: int = SETTLE_BYTES
+    transit: Transit, *, settle_bytes: int | None = None
 ) -> tuple[float, int] | None:
     """Rate of departures while the next packet was already waiting.
 
@@ -222,8 +234,8 @@ def backlogged_rate(
     ----------
     transit : Transit
         Shape (n,).
-    settle_bytes : int
-        Bytes at the start of each busy period that are left out.
+    settle_bytes : int, optional
+        Bytes at the start of each busy period that are left out; by default `settling`.
 
     Returns
     -------
@@ -232,7 +244,10 @@ def backlogged_rate(
         measured on; None if the queue never was busy long enough.
     """
     return _trace.backlogged_rate(
-        transit.arrival_ns, transit.departure_ns, transit.wire_length, settle_bytes
+        transit.arrival_ns,
+        transit.departure_ns,
+        transit.wire_length,
+        settling(transit) if settle_bytes is None else settle_bytes,
     )
 
 

@@ -26,7 +26,7 @@ from tcpf_lab.plan.step import (
     Command,
     End,
     Finish,
-    OffloadsOff,
+    Offloads,
     Phase,
     Ready,
     Start,
@@ -81,7 +81,7 @@ def network() -> tuple[Any, ...]:
                 end.node, ("ip", "addr", "add", f"fd00::{number}/64", "dev", end.device, "nodad")
             ),
             Command(end.node, ("ip", "link", "set", end.device, "up")),
-            OffloadsOff(end.node, end.device, off, f"stats/offload-{end.node}.txt"),
+            Offloads(end.node, end.device, off, f"stats/offload-{end.node}.txt"),
             Command(
                 end.node, (*queue, "root", "handle", "1:", "netem", "delay", "5ms", "limit", "1000")
             ),

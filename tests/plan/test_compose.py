@@ -19,7 +19,7 @@ from tcpf_lab.plan.step import (
     Drained,
     Finish,
     LoadModule,
-    OffloadsOff,
+    Offloads,
     ReadSysctls,
     Start,
     Stop,
@@ -435,7 +435,7 @@ def test_plan_reads_back_what_it_sets():
     read = {key for step in plan.steps if isinstance(step, ReadSysctls) for key in step.keys}
     assert read == set(plan.expect["sysctl"]["S"])
     assert plan.expect["sysctl"]["S"]["net.ipv4.tcp_sack"] == "0"
-    offloads = {step.output for step in plan.steps if isinstance(step, OffloadsOff)}
+    offloads = {step.output for step in plan.steps if isinstance(step, Offloads)}
     assert offloads == {f"stats/offload-{d}.txt" for d in plan.expect["offloads_off"]["devices"]}
 
 

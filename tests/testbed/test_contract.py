@@ -22,7 +22,7 @@ from tcpf_lab.plan.step import (
     Finish,
     LetPass,
     LoadModule,
-    OffloadsOff,
+    Offloads,
     Phase,
     ReadFile,
     ReadSysctls,
@@ -105,7 +105,7 @@ ADDRESSES = tuple(
 SETTINGS = (
     Sysctl("S", "net.ipv4.tcp_sack", "0"),
     ReadSysctls("S", ("net.ipv4.tcp_sack",), "stats/sysctl-S.txt"),
-    OffloadsOff("S", "S-R0", ("generic-receive-offload",), "stats/offload-S-R0.txt"),
+    Offloads("S", "S-R0", ("generic-receive-offload",), "stats/offload-S-R0.txt"),
 )
 PROGRAMS = (
     Start(

@@ -11,7 +11,7 @@ from tcpf_lab.plan.compose import Plan, compose
 from tcpf_lab.plan.step import (
     Command,
     LoadModule,
-    OffloadsOff,
+    Offloads,
     Phase,
     ReadSysctls,
     Ready,
@@ -89,13 +89,13 @@ def test_what_needs_no_program_starts_none():
         instructions(
             Sysctl(None, "net.core.wmem_max", "1"),
             ReadSysctls("S", ("a", "b"), "out.txt"),
-            OffloadsOff("S", "S-R0", ("generic-receive-offload",), "off.txt"),
+            Offloads("S", "S-R0", ("generic-receive-offload",), "off.txt"),
         )
     )
     assert lines == [
         ["sysctl", "-", "net.core.wmem_max", "1"],
         ["sysctls", "S", "out.txt", "a", "b"],
-        ["offloads", "S", "off.txt", "S-R0", "generic-receive-offload"],
+        ["offloads", "S", "off.txt", "S-R0", "off", "generic-receive-offload"],
     ]
 
 
@@ -150,8 +150,8 @@ void stop_programs(char **names) { (void)names; }
 void enter_node(const char *node) { (void)node; }
 void write_sysctl(const char *key, const char *value) { (void)key; (void)value; }
 void print_sysctl(int to, const char *key) { (void)to; (void)key; }
-void switch_off(const char *device, char **features, int to)
-{ (void)device; (void)features; (void)to; }
+void switch_offloads(const char *device, bool on, char **features, int to)
+{ (void)device; (void)on; (void)features; (void)to; }
 void load_module(const char *name) { (void)name; }
 int main(void) { carry_out_plan(); }
 """

@@ -16,7 +16,7 @@ from tcpf_lab.plan.step import (
     Finish,
     LetPass,
     LoadModule,
-    OffloadsOff,
+    Offloads,
     Phase,
     ReadFile,
     ReadSysctls,
@@ -257,7 +257,7 @@ def test_every_other_step_has_its_request():
         AddNode("S"),
         ReadSysctls("S", ("a", "b"), "stats/s"),
         ReadFile("S", "/proc/net/dev", "stats/d"),
-        OffloadsOff("S", "S-R0", ("gso",), "stats/o"),
+        Offloads("S", "S-R0", ("gso",), "stats/o"),
     )
     assert asked(steps)[0]["ends"] == [
         ("node", {"node": "S"}),
@@ -265,7 +265,7 @@ def test_every_other_step_has_its_request():
         ("read", {"node": "S", "path": "/proc/net/dev", "output": "stats/d", "optional": False}),
         (
             "offloads",
-            {"node": "S", "device": "S-R0", "features": ["gso"], "output": "stats/o"},
+            {"node": "S", "device": "S-R0", "features": ["gso"], "output": "stats/o", "on": False},
         ),
     ]
 

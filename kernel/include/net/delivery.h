@@ -94,14 +94,15 @@ static inline void delivery_fill_rates(struct delivery *d, s64 now, u64 most)
 
 /*
  * Count the credit that the link has given until now. In a bucket there is room for the burst, or
- * for the packet of `len` bytes that waits, if that is more.
+ * for the packet of `len` bytes that waits and half the burst, if that is more: what it gains while
+ * a late timer fires goes to the next packet.
  */
 static inline void delivery_fill(struct delivery *d, s64 now, u32 len)
 {
 	s64 ms;
 
 	if (d->steps) {
-		delivery_fill_rates(d, now, max(d->burst, len) * DELIVERY_BYTE);
+		delivery_fill_rates(d, now, max(d->burst, len + d->burst / 2) * DELIVERY_BYTE);
 		return;
 	}
 	for (ms = delivery_ms(d, d->at) + 1; ms <= delivery_ms(d, now); ms++)

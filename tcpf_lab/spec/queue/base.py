@@ -95,6 +95,11 @@ class Queue(SpecModel):
         return self.marks
 
     @property
+    def splits(self) -> bool:
+        """Whether it splits a packet of several segments before it queues them."""
+        return False
+
+    @property
     def counters(self) -> dict[str, list[Any]]:
         """Counters of ``tc -s -j qdisc show`` that the analysis reads; empty: none.
 

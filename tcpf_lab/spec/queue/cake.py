@@ -63,6 +63,11 @@ class Cake(Parametrised):
         return True
 
     @property
+    def splits(self) -> bool:
+        """Whether it splits packets: by default."""
+        return self.split_gso is not False
+
+    @property
     def counters(self) -> dict[str, list[Any]]:
         """Name the counter of marks, one in each class of service."""
         return {"marks": ["tins.ecn_mark"]}

@@ -66,6 +66,11 @@ class Tc(InBytes):
         """Whether it may mark: the kernel's default is not known here."""
         return True
 
+    @property
+    def splits(self) -> bool:
+        """Whether it splits packets of several segments, as cake does by default."""
+        return self.qdisc == "cake" and "no-split-gso" not in self.words.split(" ")
+
     def tc(self, at: Bottleneck) -> tuple[str, ...]:  # noqa: ARG002 - in the kernel's randomness
         """Give the words that follow ``tc qdisc add dev X parent Y handle Z``."""
         return tuple(self.words.split(" "))

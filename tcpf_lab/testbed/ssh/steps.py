@@ -29,7 +29,7 @@ from tcpf_lab.plan.step import (
     Finish,
     LetPass,
     LoadModule,
-    OffloadsOff,
+    Offloads,
     ReadFile,
     ReadSysctls,
     Start,
@@ -124,6 +124,7 @@ class Translator:
         self._started = {s.name: self._host_of(s.node) for s in plan.steps if isinstance(s, Start)}
         self._loaded: set[tuple[str, str]] = set()
         self._offloads = _offloads(plan.steps)
+        self._offloads_on = {s.device for s in plan.steps if isinstance(s, Offloads) and s.on}
         self._nodes = {step.node for step in plan.steps if isinstance(step, AddNode)}
         #: Host and interface -> the links on its cable.
         self._cables: defaultdict[tuple[str, str], list[AddLink]] = defaultdict(list)
@@ -240,7 +241,8 @@ class Translator:
     def _vlan(self, host: str, interface: str, step: AddLink, end: End) -> Iterator[Request]:
         """Give one of the links on a cable a VLAN of its own; the first takes the interface.
 
-        A VLAN is point to point and lets its offloads be switched off; macvlan does not.
+        A VLAN is point to point and lets its offloads be switched; macvlan does not. It has only
+        those that its interface has on.
         """
         links = self._cables[host, interface]
         keys = self._placement.inventory.hosts[host].interfaces
@@ -252,7 +254,9 @@ class Translator:
             yield _plain(Sysctl(node, "net.ipv6.conf.all.disable_ipv6", "1"))
             mac = re.sub("^02:00", "02:01", end.mac)
             yield _nic(interface, node, base, mac, max(link.mtu for link in links))
-            yield _plain(OffloadsOff(node, base, self._offloads, f"stats/offload-{base}.txt"))
+            on = any(end.device in self._offloads_on for link in links for end in link.ends)
+            output = f"stats/offload-{base}.txt"
+            yield _plain(Offloads(node, base, self._offloads, output, on))
             up = ("ip", "link", "set", "dev", base, "up")
             yield _of(Command(node, up), "run", node, argv=up, output=None)
         words = {"node": end.node, "device": end.device, "mac": end.mac, "mtu": step.mtu}
@@ -346,7 +350,7 @@ _SAME_WORDS: dict[type[Step], str] = {
     Sysctl: "sysctl",
     ReadSysctls: "sysctls",
     ReadFile: "read",
-    OffloadsOff: "offloads",
+    Offloads: "offloads",
 }
 
 
@@ -476,7 +480,7 @@ def starts_ours(step: Step) -> TypeGuard[Start]:
 
 def programs_of(step: Step) -> set[str]:
     """Name the programs of the system that a step starts."""
-    if isinstance(step, OffloadsOff):
+    if isinstance(step, Offloads):
         return {"ethtool"}
     return _programs(step.argv) if isinstance(step, Command | Start) else set()
 
@@ -489,5 +493,5 @@ def _programs(argv: tuple[str, ...]) -> set[str]:
 
 
 def _offloads(steps: tuple[Step, ...]) -> tuple[str, ...]:
-    found = [step.features for step in steps if isinstance(step, OffloadsOff)]
+    found = [step.features for step in steps if isinstance(step, Offloads)]
     return tuple(dict.fromkeys(feature for features in found for feature in features))

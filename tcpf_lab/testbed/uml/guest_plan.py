@@ -25,7 +25,7 @@ from tcpf_lab.plan.step import (
     Finish,
     LetPass,
     LoadModule,
-    OffloadsOff,
+    Offloads,
     Phase,
     ReadFile,
     ReadSysctls,
@@ -137,8 +137,8 @@ def _instruction(step: Step) -> str:
             return _line("sysctls", node, output, *keys)
         case ReadFile(node, path, output, optional):
             return _line("read-if" if optional else "read", node, path, output)
-        case OffloadsOff(node, device, features, output):
-            return _line("offloads", node, output, device, *features)
+        case Offloads(node, device, features, output, on):
+            return _line("offloads", node, output, device, "on" if on else "off", *features)
         case _:
             return _of_the_whole_run(step)
 

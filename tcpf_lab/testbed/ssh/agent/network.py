@@ -573,8 +573,8 @@ def _restore_offloads(device: str, before: dict[str, bool]) -> None:
     _switch(device, {name: on for name, on in before.items() if now.get(name, on) != on})
 
 
-def switch_off(device: str, features: Sequence[str]) -> str:
-    """Switch features off, and give what is in force then.
+def switch(device: str, features: Sequence[str], *, on: bool) -> str:
+    """Switch features on or off, and give what is in force then.
 
     Raises
     ------
@@ -582,10 +582,11 @@ def switch_off(device: str, features: Sequence[str]) -> str:
         If the driver refuses, there is no ``ethtool``, or the device is not there.
     """
     now = _shown(device)
-    on = [name for name in features if not re.search(rf"^{re.escape(name)}: off", now, re.M)]
-    if not on:
+    state = "on" if on else "off"
+    other = [name for name in features if not re.search(rf"^{re.escape(name)}: {state}", now, re.M)]
+    if not other:
         return now
-    _switch(device, dict.fromkeys(on, False))
+    _switch(device, dict.fromkeys(other, on))
     return _shown(device)
 
 

@@ -243,9 +243,11 @@ class Session:
             raise AgentError(f"cannot read {path}: {error.strerror}") from None
         self.output(output).write_bytes(content)
 
-    def switch_off(self, node: str, device: str, features: Sequence[str], output: str) -> None:
-        """Switch offloads off, and write those in force to a file."""
-        text = self.inside(node, lambda: network.switch_off(device, features))
+    def switch_offloads(
+        self, node: str, device: str, features: Sequence[str], output: str, on: bool = False
+    ) -> None:
+        """Switch offloads, and write those in force to a file."""
+        text = self.inside(node, lambda: network.switch(device, features, on=on))
         self.output(output).write_text(text)
 
     def load_module(self, path: str | None, name: str) -> dict[str, bool]:
@@ -328,7 +330,7 @@ def actions(session: Session) -> dict[str, Callable[..., Any]]:
         "sysctl": session.set_sysctl,
         "sysctls": session.read_sysctls,
         "read": session.read,
-        "offloads": session.switch_off,
+        "offloads": session.switch_offloads,
         "module": session.load_module,
         "start": session.start,
         "finish": session.programs.finish,
