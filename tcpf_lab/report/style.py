@@ -232,12 +232,14 @@ def conditions(experiments: Iterable[Experiment]) -> str:
         Those of the runs, in order: of what differs among them all values are listed, or the first
         and the last.
     """
-    own = {"topology", "tcp", "traffic"}
+    own = {"kernel", "topology", "tcp", "traffic"}
     different = {one.model_dump_json(include=own): one for one in experiments}
     columns = zip(*map(_conditions, different.values()), strict=True)
     words = []
     for column in columns:
-        values = list(dict.fromkeys(value.replace(" ", NO_BREAK_SPACE) for value in column))
+        said = filter(None, column)
+        if not (values := list(dict.fromkeys(one.replace(" ", NO_BREAK_SPACE) for one in said))):
+            continue
         words.append(" or ".join(values) if len(values) < _FEW else f"{values[0]} to {values[-1]}")
     return ", ".join(words)
 
@@ -303,4 +305,5 @@ def _conditions(experiment: Experiment) -> tuple[str, ...]:
         f"{_said_of_rate(graph.bottleneck)}{' half duplex' * bool(graph.bottleneck.ring)}",
         _said_of_delays(graph),
         f"{_said_of_tcp(experiment.tcp)} {sack}" + (" over an impaired path" if impaired else ""),
+        f"Linux {experiment.kernel}" if experiment.kernel else "",
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import functools
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,7 +24,18 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from tcpf_lab.base import shipped
 from tcpf_lab.base.errors import RequestError, SpecError, legible
-from tcpf_lab.spec.axis import ANY, has, is_range, key_of, may_be_axis, meet, path_of, shared, shown
+from tcpf_lab.spec.axis import (
+    ANY,
+    KERNEL,
+    has,
+    is_range,
+    key_of,
+    may_be_axis,
+    meet,
+    path_of,
+    shared,
+    shown,
+)
 from tcpf_lab.spec.calibration import Calibration
 from tcpf_lab.spec.collection import Collection
 from tcpf_lab.spec.explain import explain, show_path, shown_value
@@ -472,6 +484,8 @@ def _split(setting: str, where: str) -> tuple[KeyPath, Any]:
     if not equals or not all(path):
         message = "write PATH=VALUE, such as traffic.duration=20s; PATH is keys joined by dots"
         raise SpecError(message, where=where)
+    if path[-1] == KERNEL:  # 7.10 is no number
+        text = re.sub(r"(?<![\w.'\"])[0-9]+\.[0-9]+(?![\w.'\"])", r"'\g<0>'", text)
     document = read_yaml(text)
     raise_all(SpecError(sentence, where=where) for _, _, sentence in document.problems)
     return path, document.data

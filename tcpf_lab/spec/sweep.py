@@ -127,7 +127,7 @@ def _words(
         known = {name: value for own in values for name, value in own.get(key, {}).items()}
     else:
         axes = [axis for experiment in experiments for axis in _meant(key, experiment)]
-        known = {word(shown(value)): shown(value) for axis in axes for value in axis.values}
+        known = {_word(key, shown(value)): shown(value) for axis in axes for value in axis.values}
     if not known:
         every = dict.fromkeys(axis.key for one in experiments for axis in one.matrix.axes)
         raise RequestError(unknown(f"unknown key '{key}'", key, (*KEYS, *every)), where=place(key))
@@ -144,7 +144,7 @@ def _words(
 def _word(key: str, text: str) -> str:
     if key in KEYS:
         return case_slug(text) if key == "case" else text.strip()
-    return word(text)
+    return text.strip() if key == KERNEL else word(text)
 
 
 def _narrowed(
@@ -179,8 +179,11 @@ def _all_want(
     axis: Axis, value: Value, wanted: Mapping[str, list[Axis]], words: Mapping[str, set[str]]
 ) -> bool:
     """Tell whether a value of an axis is among those of every key that names the axis."""
-    name = word(shown(value))
-    return all(name in words[key] for key, named in wanted.items() if axis in named)
+    return all(
+        _word(axis.key, shown(value)) in words[key]
+        for key, named in wanted.items()
+        if axis in named
+    )
 
 
 def parse_only(settings: Iterable[str]) -> dict[str, str]:

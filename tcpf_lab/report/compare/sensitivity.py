@@ -85,7 +85,7 @@ class Study:
     @property
     def places(self) -> dict[str, float] | None:
         """The levels as numbers in one base unit; None if one of them is a word."""
-        numbers = base_numbers(self.levels) if self.kind == "axis" else None
+        numbers = base_numbers(self.name, self.levels) if self.kind == "axis" else None
         return numbers if numbers and len(set(numbers.values())) > 1 else None
 
 

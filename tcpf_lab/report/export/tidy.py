@@ -21,6 +21,7 @@ from tcpf_lab.report.harm import harms
 from tcpf_lab.report.section import Cell, CellResult, Document, Section, read_manifest, read_metrics
 from tcpf_lab.report.style import METRICS
 from tcpf_lab.results.layout import ExperimentFiles, RunFiles
+from tcpf_lab.spec.axis import KERNEL
 
 _UNITS: Mapping[str, Callable[[object], float]] = {
     "bit/s": parse_rate,
@@ -44,8 +45,10 @@ def base_value(text: str) -> tuple[float | str, str]:
     return text, ""
 
 
-def base_numbers(texts: Iterable[str]) -> dict[str, float] | None:
-    """Give the numbers of settings in their base unit; None for words, or several units."""
+def base_numbers(key: str, texts: Iterable[str]) -> dict[str, float] | None:
+    """Give the numbers of an axis in their base unit; None for words, or several units."""
+    if key == KERNEL:
+        return None
     values = {text: base_value(text) for text in texts}
     numbers = {text: value for text, (value, _) in values.items() if isinstance(value, float)}
     one_unit = len({unit for _, unit in values.values()}) == 1
@@ -67,7 +70,7 @@ def axis_column(key: str, texts: Iterable[str]) -> Column:
     values = [base_value(text) for text in texts]
     meaning = f"value of the key `{key}`; missing where the case has no such key"
     units = {unit for _, unit in values}
-    if len(units) > 1 or any(isinstance(value, str) for value, _ in values):
+    if key == KERNEL or len(units) > 1 or any(isinstance(value, str) for value, _ in values):
         return Column(key, "text", "", meaning, "run.yaml", optional=True)
     return Column(key, "number", units.pop(), meaning, "run.yaml", optional=True)
 

@@ -76,10 +76,10 @@ class Scale:
         return [self.words[index] for index in stored]
 
 
-def scale_of(values: Sequence[str]) -> Scale:
+def scale_of(key: str, values: Sequence[str]) -> Scale:
     """Give the axis of a parameter that takes these values, as an experiment's file has them."""
     words = list(dict.fromkeys(values))
-    numbers = base_numbers(words)
+    numbers = base_numbers(key, words)
     if numbers is None:  # words: in their own order, one apart
         places = {word: float(at) for at, word in enumerate(words)}
         return Scale(places, tuple(words), logarithmic=False, ordered=False)
@@ -126,7 +126,7 @@ def parameter(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:
     metric = wanted.metric or METRICS["timeouts"]
     key = _parameter(runs, wanted.parameter)
     runs = [run for run in runs if _value(run, key)]
-    scale = scale_of([_value(run, key) for run in runs])
+    scale = scale_of(key, [_value(run, key) for run in runs])
     lines = _lines(runs, key)
     groups = [group for line in lines for group in line.groups]
     styles = looks([line.whole for line in lines])

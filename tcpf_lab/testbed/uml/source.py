@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 from tcpf_lab.base.errors import KernelBuildError
@@ -104,7 +103,7 @@ def obtain(version: str, progress: Progress, cache: Path | None = None) -> Path:
 
 def _fetched(version: str, work: Path, progress: Progress) -> Path:
     """Fetch the package into ``work`` and unpack it there."""
-    archive, key = _archive()
+    archive = _archive()
     log = work.with_name("fetch.log")
     log.unlink(missing_ok=True)
     shop = Workshop(work, log, progress, _environment())
@@ -112,7 +111,7 @@ def _fetched(version: str, work: Path, progress: Progress) -> Path:
         (work / name).mkdir(parents=True)
     progress("fetch", 0.0)
     for number, suite in enumerate(SUITES):
-        line = f"deb [signed-by={key}] {archive} {suite} main\n"
+        line = f"deb [signed-by={_KEY}] {archive} {suite} main\n"
         (work / "sources.list").write_text(line, encoding="utf-8")
         shop.run(_apt(work, "update"))
         reply = subprocess.run(
@@ -146,45 +145,40 @@ def _apt(work: Path, *words: str) -> list[str]:
         "Dir::State::lists": work / "lists",
         "Dir::Cache": work / "cache",
         "APT::Sandbox::User": "root",
+        "APT::Update::Error-Mode": "any",
         "Acquire::Languages": "none",
     }
     return ["apt-get", "-q", *(f"-o{name}={value}" for name, value in options.items()), *words]
 
 
-def _archive() -> tuple[str, str]:
-    """Return address and key of the Debian archive that the system gets its packages from."""
+def _archive() -> str:
+    """Return the address of the Debian archive that the system gets its packages from."""
     if not all(map(shutil.which, ("apt-get", "dpkg-deb"))):
         raise KernelBuildError(
             "sources of kernels are fetched with apt-get and dpkg-deb, which are missing",
             hint="give --source TARBALL",
         )
-    for release, address, key in _targets():
-        # Not one of updates alone.
-        if release.isalpha():
-            return address, key if key.startswith("/") else _KEY
-    raise KernelBuildError(
-        "the system has no Debian archive among its package sources",
-        where="apt-get indextargets",
-        hint="give --source TARBALL",
-    )
-
-
-_KEY = "/usr/share/keyrings/debian-archive-keyring.gpg"
-
-
-def _targets() -> Iterator[tuple[str, str, str]]:
-    """Yield release, address and key (or nothing) of each index of Debian's main component."""
     wanted = ("Created-By: Packages", "Origin: Debian", "Component: main")
     reply = subprocess.run(
-        ["apt-get", "indextargets", "--format", "$(RELEASE) $(REPO_URI) $(SIGNED_BY)", *wanted],
+        ["apt-get", "indextargets", "--format", "$(RELEASE) $(REPO_URI)", *wanted],
         env=_environment(),
         capture_output=True,
         text=True,
         check=False,
     )
     for line in reply.stdout.splitlines():
-        release, address, key = line.split(maxsplit=2)
-        yield release, address, key
+        release, address = line.split(maxsplit=1)
+        # Not one of updates alone.
+        if release.isalpha():
+            return address
+    raise KernelBuildError(
+        "the system knows no Debian archive",
+        where="apt-get indextargets",
+        hint="run apt-get update, or give --source TARBALL",
+    )
+
+
+_KEY = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 
 def _environment() -> dict[str, str]:

@@ -303,11 +303,13 @@ def test_parameter_that_is_true_or_false_is_written_as_in_a_file() -> None:
 
 
 def test_values_that_are_near_each_other_are_not_written_over_each_other() -> None:
-    near = scale_of(["200 ms", "205 ms", "1 s", "1.5 s"])
+    key = "topology.chain.delay"
+    near = scale_of(key, ["200 ms", "205 ms", "1 s", "1.5 s"])
     assert near.labels() == ["200 ms", "1 s", "1.5 s"]
-    assert scale_of([f"{size} kB" for size in range(100, 800, 100)]).labels()[-1] == "700 kB"
-    assert len(scale_of([str(flows) for flows in range(1, 1001)]).labels()) <= 12
-    assert scale_of(["5"]).labels() == ["5"]
+    assert scale_of(key, [f"{size} kB" for size in range(100, 800, 100)]).labels()[-1] == "700 kB"
+    assert len(scale_of(key, [str(flows) for flows in range(1, 1001)]).labels()) <= 12
+    assert scale_of(key, ["5"]).labels() == ["5"]
+    assert scale_of("kernel", ["7.10", "7.9", "7.1"]).labels() == ["7.10", "7.9", "7.1"]
 
 
 def test_number_of_flows_is_a_parameter() -> None:
