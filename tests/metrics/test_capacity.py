@@ -48,16 +48,19 @@ def test_a_backlog_drains_before_the_end_at_the_rates_of_then(end: float, last: 
     assert last_drained_s(RATES, 100, end) == pytest.approx(last, abs=0.002)
 
 
-@pytest.mark.parametrize("share", [1, 1.1])
-def test_what_leaves_while_packets_wait_is_held_against_the_capacity(share):
+@pytest.mark.parametrize(("share", "settling"), [(1, 10), (1.1, 9)])
+def test_what_leaves_while_packets_wait_is_held_against_the_capacity(share, settling):
     place = {"rates": [[0, 8e6], [1, 0], [3, 4e6]]}
-    departures = np.array([0.1, 0.2, 3.05, 3.25, -1e-9]) * 1e9
+    departures = np.concatenate([np.arange(1, 1001) / 1000, 3 + np.arange(1, 251) / 500, [-1e-9]])
+    size = np.full(1251, 1000 * share)
+    size[-1] = 4000  # is lost
     transit = Transit(
-        arrival_ns=np.zeros(5, np.int64),
-        departure_ns=departures.astype(np.int64),
-        wire_length=np.round(1000 * share * np.array([100, 100, 825, 100, 999])).astype(np.int64),
-        ip_length=np.zeros(5, np.int64),
-        tos=np.zeros(5, np.uint8),
+        arrival_ns=np.zeros(1251, np.int64),
+        departure_ns=np.round(departures * 1e9).astype(np.int64),
+        wire_length=np.round(size).astype(np.int64),
+        ip_length=np.zeros(1251, np.int64),
+        tos=np.zeros(1251, np.uint8),
         unmatched=0,
     )
-    assert backlogged_share(place, transit, 0) == (pytest.approx(share), 3)
+    found = backlogged_share(place, transit, 0)
+    assert found == (pytest.approx(share, rel=1e-6), 1249 - settling)
