@@ -242,6 +242,14 @@ def test_half_duplex_between_hosts_is_refused_for_the_experiment() -> None:
     assert "between hosts (R1-R2)" in bad[0].detail
 
 
+def test_hosts_run_the_versions_of_linux_that_runs_need() -> None:
+    experiment = load(find("smoke"))
+    for version, good in (("6.12", True), ("7.3", False), ("[6.12, 7.3]", False)):
+        wanted = needs(apply_overrides(experiment, [f"kernel={version}"]))
+        found = [check for check in diagnose(FIVE, wanted, survey(FIVE, wanted)) if not check.ok]
+        assert {check.name for check in found} == (set() if good else {"kernel"})
+
+
 def nic(name: str, **more: Any) -> dict[str, Any]:
     """Give the links of bravo with one of them changed."""
     links = facts(FIVE, "bravo")["links"]

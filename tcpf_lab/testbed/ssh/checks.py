@@ -12,6 +12,7 @@ from typing import Any
 from tcpf_lab.base.units import format_size
 from tcpf_lab.results.command import command
 from tcpf_lab.spec.words import unknown
+from tcpf_lab.testbed.base import is_of
 from tcpf_lab.testbed.inventory import Host, Inventory
 from tcpf_lab.testbed.ssh.agent.network import configured
 from tcpf_lab.testbed.ssh.steps import OLDEST_PYTHON, Needs
@@ -270,6 +271,9 @@ def kernel(seen: Seen) -> Result:
     if facts.version < OLDEST_KERNEL:
         oldest = ".".join(map(str, OLDEST_KERNEL))
         return Result(False, facts.release, f"install a kernel {oldest} or newer, and reboot")
+    if other := [one for one in seen.needs.kernels if not is_of(facts.release, one)]:
+        hint = f"boot Linux {other[0]}, or remove `kernel`"
+        return Result(False, f"{facts.release}, but runs need Linux {', '.join(other)}", hint)
     if facts.raw.get("modules") and facts.raw.get("modules_directory") is False:
         detail = f"no modules of the running kernel {facts.release}: another kernel replaced it"
         return Result(False, detail, "systemctl reboot")

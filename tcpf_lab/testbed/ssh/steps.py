@@ -413,6 +413,8 @@ class Needs:
         What has to be switched off on every interface.
     started : set of str
         Roles that start programs of this project, such as the native generator.
+    kernels : tuple of str
+        Versions of Linux that runs need.
     """
 
     title: str
@@ -423,6 +425,7 @@ class Needs:
     delayed: Mapping[str, int]
     offloads: tuple[str, ...]
     started: Set[str] = frozenset()
+    kernels: tuple[str, ...] = ()
 
     @property
     def mtu(self) -> int:
@@ -437,7 +440,8 @@ class Needs:
 def needs(experiment: Experiment) -> Needs:
     """Work out what all cases of an experiment need together."""
     graph = experiment.graph
-    steps = tuple(step for plan in _plans(experiment) for step in plan.steps)
+    plans = tuple(_plans(experiment))
+    steps = tuple(step for plan in plans for step in plan.steps)
     programs: defaultdict[str, set[str]] = defaultdict(set)
     modules: defaultdict[str, set[str]] = defaultdict(set)
     built: defaultdict[str, set[str]] = defaultdict(set)
@@ -464,6 +468,7 @@ def needs(experiment: Experiment) -> Needs:
         delayed=delayed,
         offloads=_offloads(steps),
         started=frozenset(step.node for step in steps if starts_ours(step)),
+        kernels=tuple(dict.fromkeys(plan.kernel for plan in plans if plan.kernel)),
     )
 
 
