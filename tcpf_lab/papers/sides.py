@@ -156,5 +156,6 @@ def _stored(table: AnyTable, first: str = "", name: str = "") -> Table:
         for group in table.groups
         for row in group.rows
     ]
-    left = sum(column.kind == "text" for column in table.columns[:1]) + bool(first)
+    numbers = [place for place, column in enumerate(table.columns) if column.kind != "text"]
+    left = min([*numbers, len(table.columns)]) + bool(first)
     return Table(name or table.name, headings, rows, f"{table.caption}. {table.note}".strip(), left)

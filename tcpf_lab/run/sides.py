@@ -1,11 +1,13 @@
 """Two sides of one experiment, A and B, that differ in some settings: their runs, and a verdict.
 
 A side's settings are axes of one value: its runs stand beside those of the other side, and a sweep
-over both values has the same runs.
+over both values has the same runs. Where a side changes a whole section, its runs have a directory
+of their own, ``results/NAME-DIGEST``.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -25,15 +27,15 @@ from tcpf_lab.results.command import command
 from tcpf_lab.results.layout import RunFiles
 from tcpf_lab.run.campaign import sources
 from tcpf_lab.run.selection import Choice, Part, RunRequest, choose
-from tcpf_lab.spec.axis import KERNEL, key_of, may_be_axis, path_of
+from tcpf_lab.spec.axis import HEADS, KERNEL, key_of, may_be_axis, path_of
 from tcpf_lab.spec.load import each, raise_all
-from tcpf_lab.spec.sweep import Run
+from tcpf_lab.spec.sweep import Run, Settings
 from tcpf_lab.spec.words import unknown
 
 #: What of each group is compared by default.
 _GROUP_KEYS = ("throughput_bytes_per_s", "queueing_delay_s.p50", "loss_percent")
 #: A cell without the settings of the sides: experiment, case, flows, settings.
-_Key = tuple[str, str, int, tuple[tuple[str, str], ...]]
+_Key = tuple[str, str, int, Settings]
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class SideSettings:
     @property
     def keys(self) -> frozenset[str]:
         """What either changes, by the short form of its key."""
-        return frozenset(_key(setting) for setting in (*self.first, *self.second))
+        return frozenset(_changed_by(setting) for setting in (*self.first, *self.second))
 
     def words(self) -> tuple[str, ...]:
         """Give the options that set them."""
@@ -56,7 +58,7 @@ class SideSettings:
         )
 
 
-def _key(setting: str) -> str:
+def _changed_by(setting: str) -> str:
     return key_of(path_of(setting.partition("=")[0]))
 
 
@@ -82,11 +84,11 @@ def side_settings(
     own = [f"{KERNEL}={json.dumps(kernel)}" for kernel in kernels]
     found = SideSettings((*own[:1], *first), (*own[1:], *second))
     for option, settings in (("--a", found.first), ("--b", found.second)):
-        keys = [_key(setting) for setting in settings]
+        keys = [_changed_by(setting) for setting in settings]
         for setting, key in zip(settings, keys, strict=True):
             if keys.count(key) > 1:
                 raise RequestError(f"{key} is set twice on this side", where=f"{option} {setting}")
-            _require_axis(option, setting)
+            _require_value(option, setting)
     if sorted(found.first) == sorted(found.second):
         raise _same(" ".join(found.words()))
     return found
@@ -127,21 +129,26 @@ def require_metrics(names: Sequence[str]) -> None:
             raise RequestError(message, where=f"--metric {name}")
 
 
-def _require_axis(option: str, setting: str) -> None:
+def _require_value(option: str, setting: str) -> None:
     key, equals, value = setting.partition("=")
     if not (equals and key and value):
         message = "write PATH=VALUE, such as tcp.sack=false"
-    elif not may_be_axis(path_of(key)):
-        message = "is not the key of a value that runs are made under"
-    elif value.lstrip()[0] in "[{" or ".." in value:
-        message = "a side has one value of a key, not a section, list or range"
+    elif path_of(key)[0] not in (*HEADS, KERNEL):
+        message = "is nothing that runs are made under"
+    elif value.lstrip()[0] == "[" or ".." in value:
+        message = "a side has one value of a key, not a list or a range"
     else:
         return
     raise RequestError(
         message,
         where=f"{option} {setting}",
-        hint="keys are those of axes, as queue.max=60 kB; what both sides share: --set",
+        hint="keys are those of the experiment, as queue.max=60 kB; what both sides share: --set",
     )
+
+
+def _is_axis(setting: str) -> bool:
+    key, _, value = setting.partition("=")
+    return may_be_axis(path_of(key)) and value.lstrip()[0] != "{"
 
 
 def _same(where: str) -> RequestError:
@@ -198,7 +205,9 @@ def choose_sides(request: RunRequest, settings: SideSettings) -> Sides:
     ids = [{(run.experiment.name, run.id) for run in choice.runs} for choice in both]
     shared = ids[0] & ids[1]
     cells = {
-        (run.experiment.name, run.id): _key_of(part, run, settings.keys)
+        (run.experiment.name, run.id): _key(
+            part.experiment.name, run.case_name, run.flows, run.settings, settings
+        )
         for part in both[0].parts
         for run in part.runs
     }
@@ -212,16 +221,54 @@ def choose_sides(request: RunRequest, settings: SideSettings) -> Sides:
 
 def _chosen(request: RunRequest, settings: Sequence[str], option: str) -> Choice:
     """Choose the runs of one side; what is wrong with a setting names its option."""
-    axes = [f"{key}=[{value}]" for key, _, value in (text.partition("=") for text in settings)]
+    overrides = [_override(setting) for setting in settings]
     try:
-        return choose(replace(request, overrides=(*request.overrides, *axes)))
+        chosen = choose(replace(request, overrides=(*request.overrides, *overrides)))
     except RequestError as error:
         for one in each(error) if isinstance(error, SpecError) else (error,):
-            for axis, setting in zip(axes, settings, strict=True):
-                one.where = one.where.replace(f"--set {axis}", f"{option} {setting}")
+            for override, setting in zip(overrides, settings, strict=True):
+                one.where = one.where.replace(f"--set {override}", f"{option} {setting}")
         if isinstance(error, SpecError):
             raise_all(each(error))
         raise
+    ending = _ending(settings)
+    if not ending:
+        return chosen
+    axes = (override for override in overrides if _is_axis(override))
+    plain = choose(replace(request, overrides=(*request.overrides, *axes)))
+    same = {(run.experiment.name, run.id): run.experiment for run in plain.runs}
+    parts = []
+    for part in chosen.parts:
+        kept = [
+            run for run in part.runs if same.get((part.experiment.name, run.id)) == run.experiment
+        ]
+        parts += [replace(part, runs=tuple(kept))] if kept else []
+        parts += [_renamed(part, kept, ending)] if len(kept) < len(part.runs) else []
+    return replace(chosen, parts=tuple(parts))
+
+
+def _override(setting: str) -> str:
+    key, _, value = setting.partition("=")
+    return f"{key}=[{value}]" if _is_axis(setting) else setting
+
+
+def _ending(settings: Sequence[str]) -> str:
+    """Give what is added to an experiment's name where a side changes a section; else nothing."""
+    sections = sorted(setting for setting in settings if not _is_axis(setting))
+    digest = hashlib.sha256("\n".join(sections).encode()).hexdigest()
+    return f"-{digest[:8]}" if sections else ""
+
+
+def _renamed(part: Part, kept: Sequence[Run], ending: str) -> Part:
+    """Give the changed runs of a part a directory of their own: no name of a run has the change."""
+    name = part.experiment.name + ending
+    level = replace(part.level, experiment=part.experiment.model_copy(update={"name": name}))
+    runs = (
+        replace(run, experiment=run.experiment.model_copy(update={"name": name}))
+        for run in part.runs
+        if run not in kept
+    )
+    return replace(part, level=level, runs=tuple(runs), files=replace(part.files, experiment=name))
 
 
 def _without(choice: Choice, shared: set[tuple[str, str]]) -> Choice:
@@ -232,9 +279,12 @@ def _without(choice: Choice, shared: set[tuple[str, str]]) -> Choice:
     return replace(choice, parts=tuple(parts))
 
 
-def _key_of(part: Part, run: Run, changed: frozenset[str]) -> _Key:
-    own = tuple((key, value) for key, value in run.settings if key not in changed)
-    return part.experiment.name, run.case_name, run.flows, own
+def _key(experiment: str, case: str, flows: int, settings: Settings, of: SideSettings) -> _Key:
+    """Give the key of a cell: without what the sides change."""
+    own = tuple(pair for pair in settings if pair[0] not in of.keys)
+    for ending in map(_ending, (of.first, of.second)):
+        experiment = experiment.removesuffix(ending)
+    return experiment, case, flows, own
 
 
 def _names(keys: Sequence[_Key]) -> dict[_Key, str]:
@@ -282,7 +332,7 @@ def against(
     """
     choices = sides.first, sides.second
     sections = [gather(sources(choice), include_invalid) for choice in choices]
-    cells = [_cells(own, sides.settings.keys) for own in sections]
+    cells = [_cells(own, sides.settings) for own in sections]
     keys = dict.fromkeys(chain(*cells))
     names = _names(list(keys))
     pairs = {
@@ -331,15 +381,16 @@ def _conditions(choice: Choice) -> str:
     return " or ".join(dict.fromkeys(texts))
 
 
-def _cells(sections: Sequence[Section], changed: frozenset[str]) -> dict[_Key, CellRuns]:
+def _cells(sections: Sequence[Section], settings: SideSettings) -> dict[_Key, CellRuns]:
     found: dict[_Key, CellRuns] = {}
     for section in sections:
         for one in cells_of(section):
-            own = tuple(pair for pair in one.cell.settings if pair[0] not in changed)
-            key = section.source.files.experiment, one.case, one.flows, own
+            name = section.source.files.experiment
+            key = _key(name, one.case, one.flows, one.cell.settings, settings)
             if key in found:
                 raise RequestError(
-                    f"a side has several values of {', '.join(sorted(changed))} in {one.case}",
+                    f"a side has several values of {', '.join(sorted(settings.keys))}",
+                    where=one.cell.label,
                     hint="give each side one value: --a KEY=VALUE --b KEY=VALUE",
                 )
             found[key] = one

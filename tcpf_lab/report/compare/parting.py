@@ -19,7 +19,7 @@ from tcpf_lab.base.errors import LabError
 from tcpf_lab.metrics.captured import CapturedRecord, read_captured
 from tcpf_lab.metrics.retransmission_log import CAUSES, read_logs
 from tcpf_lab.report.style import EVENTS
-from tcpf_lab.report.table import NOTHING, Column, Table, table_of
+from tcpf_lab.report.table import Column, Table, table_of
 from tcpf_lab.results.layout import RunFiles
 from tcpf_lab.trace.follow import KIND_NAMES
 from tcpf_lab.trace.packet import ACK, PACKET, Packets, address_text
@@ -37,7 +37,7 @@ _LOGGED_NS = 1_000_000
 _PLAIN = (
     *("src", "dst", "src_high", "dst_high", "sport", "dport", "protocol", "ip_length", "payload"),
     *("flags", "window", "mss", "tos", "ttl", "fragment", "sacks", "sack_permitted"),
-    "window_scale",
+    *("timestamps", "window_scale"),
 )
 #: The same, and TCP's numbers from the first one of the direction on.
 CONTENT = np.dtype(
@@ -54,15 +54,21 @@ State = Literal["same", "alike", "part"]
 class Place:
     """A packet of both captures at one point: those before it are alike.
 
-    ``index`` counts from 0, ``time_s`` is that of the earlier side after the epoch; ``first`` and
-    ``second`` describe the packet on A and on B.
+    ``index`` counts from 0; ``fields`` are those that differ, none where the packets are of
+    different flows. ``times_s`` after the epoch and ``packets`` are those of A and of B; None and
+    empty where a capture has no more.
     """
 
     point: str
     index: int
-    time_s: float
-    first: str
-    second: str
+    fields: tuple[str, ...]
+    times_s: tuple[float | None, float | None]
+    packets: tuple[str, str]
+
+    @property
+    def time_s(self) -> float:
+        """The time of the earlier side."""
+        return min(time for time in self.times_s if time is not None)
 
 
 @dataclass(frozen=True)
@@ -80,7 +86,8 @@ class Parting:
     """Captures of one cell and seed on both sides.
 
     ``place`` is the first packet whose content differs, at whichever point that is earliest;
-    ``late`` one before it that is alike and comes at another time. ``events`` are around the first.
+    ``late`` one before it that is alike and comes at another time. ``events`` are around the first
+    of these, if there is one, else around the other.
     """
 
     cell: str
@@ -118,15 +125,13 @@ def parting(cell: str, seed: int, first: RunFiles, second: RunFiles) -> Parting:
     late = _earliest(late for _, late in found)
     if place and late and place.time_s <= late.time_s:
         late = None
-    if place is None and late is None:
+    at = place or late
+    if at is None:
         return Parting(cell, seed, "alike")
     events = [
         one
         for side, run, files in (("A", ours, first), ("B", theirs, second))
-        for known in [_happenings(side, run, files)]
-        for at in (place, late)
-        if at
-        for one in _around(known, at.time_s)
+        for one in _around(_happenings(side, run, files), at.time_s)
     ]
     return Parting(cell, seed, "part", place, late, tuple(_merged(events)))
 
@@ -134,15 +139,15 @@ def parting(cell: str, seed: int, first: RunFiles, second: RunFiles) -> Parting:
 def _merged(events: Iterable[Happening]) -> list[Happening]:
     """Give events in the order of time, each that both sides have at one time once."""
     found: list[Happening] = []
-    for one in sorted(dict.fromkeys(events), key=lambda one: (one.time_s, one.side)):
+    for one in sorted(events, key=lambda one: one.time_s):
         same = (
             place
             for place, other in enumerate(found)
-            if other.side == "A"
+            if other.side not in (one.side, _BOTH)
             and (other.event, other.packet) == (one.event, one.packet)
             and abs(other.time_s - one.time_s) < APART_NS / 1e9
         )
-        place = next(same, None) if one.side == "B" else None
+        place = next(same, None)
         if place is None:
             found.append(one)
         else:
@@ -199,16 +204,28 @@ def _place(
     point: str, index: int, packets: Sequence[Packets], contents: Sequence[NDArray[Any]]
 ) -> Place:
     there = [index < one.size for one in packets]
-    times = [
-        int(one["time_ns"][index]) for one, is_there in zip(packets, there, strict=True) if is_there
-    ]
-    texts = [
-        f"{one['time_ns'][index] / 1e9:.6f} s {packet_text(fields[index])}"
-        if is_there
-        else "nothing more"
-        for one, fields, is_there in zip(packets, contents, there, strict=True)
-    ]
-    return Place(point, index, min(times) / 1e9, *texts)
+    first, second = (
+        int(one["time_ns"][index]) / 1e9 if is_there else None
+        for one, is_there in zip(packets, there, strict=True)
+    )
+    ours, theirs = (
+        packet_text(one[index]) if is_there else ""
+        for one, is_there in zip(contents, there, strict=True)
+    )
+    return Place(point, index, _fields(contents, index), (first, second), (ours, theirs))
+
+
+#: Fields that tell flows, and directions, apart.
+_ENDS = ("src", "dst", "src_high", "dst_high", "sport", "dport", "protocol")
+
+
+def _fields(contents: Sequence[NDArray[Any]], index: int) -> tuple[str, ...]:
+    """Name the fields in which two packets of one flow differ."""
+    if any(index >= one.size for one in contents):
+        return ()
+    first, second = (one[index] for one in contents)
+    differing = [name for name in CONTENT.names or () if np.any(first[name] != second[name])]
+    return () if set(differing) & set(_ENDS) else tuple(differing)
 
 
 def content(packets: Packets) -> NDArray[Any]:
@@ -248,6 +265,10 @@ def packet_text(one: Any) -> str:
         *((f"ack {one['ack']}",) if int(one["flags"]) & ACK else ()),
         f"window {one['window']}",
         *((f"tos {one['tos']}",) if one["tos"] else ()),
+        *((f"mss {one['mss']}",) if one["mss"] else ()),
+        *((f"scale {one['window_scale']}",) if one["window_scale"] >= 0 else ()),
+        *(("sack permitted",) if one["sack_permitted"] else ()),
+        *(("timestamps",) if one["timestamps"] else ()),
     ]
     blocks = [f"{a}..{b}" for a, b in one["sack"].reshape(-1, 2)[: int(one["sacks"])]]
     return " ".join([*words, *(("sack", *blocks) if blocks else ())])
@@ -270,8 +291,8 @@ def _happenings(side: str, run: CapturedRecord, files: RunFiles) -> list[Happeni
         time_ns = int(packets["time_ns"][row])
         cause = _cause(logged, packets[row], time_ns + run.epoch_ns)
         words = EVENTS[kind][0] if kind in EVENTS else kind.replace("_", " ")
-        told = f"{words} (kernel: {cause})" if cause else words
-        events.append(Happening(side, time_ns / 1e9, told, packet_text(found[row])))
+        event = f"{words} (kernel: {cause})" if cause.replace(" ", "_") not in kind else words
+        events.append(Happening(side, time_ns / 1e9, event, packet_text(found[row])))
     events += _drops(side, run)
     return sorted(events, key=lambda one: one.time_s)
 
@@ -280,11 +301,12 @@ def _drops(side: str, run: CapturedRecord) -> Iterator[Happening]:
     entered = _packets(run, "ingress")
     known = entered.size == run.transit.arrival_ns.size
     found = content(entered) if known else None
+    node = _point(run, "ingress").partition("-")[0]
     for row in np.flatnonzero(run.transit.lost):
         size = int(run.transit.wire_length[row])
         text = packet_text(found[row]) if found is not None else f"{size} bytes"
         time_s = (int(run.transit.arrival_ns[row]) - run.epoch_ns) / 1e9
-        yield Happening(side, time_s, f"drop at {_point(run, 'ingress')}", text)
+        yield Happening(side, time_s, f"drop at {node}", text)
 
 
 #: Times and causes by source port and sequence number.
@@ -312,23 +334,27 @@ _WORDS = {
 
 
 def parting_table(found: Sequence[Parting]) -> Table:
-    """Give the first packet that differs of each pair of captures."""
-    rows = []
+    """Give the first packet that differs of each pair of captures, as either side has it."""
+    rows: list[tuple[str, ...]] = []
     for one in found:
         pair = f"{one.cell}, seed {one.seed}"
         if one.state != "part":
-            rows.append((pair, NOTHING, NOTHING, NOTHING, _WORDS[one.state]))
-        for what, at in (("time", one.late), ("content", one.place)):
+            rows.append((pair, "", "", _WORDS[one.state], "", "", ""))
+        for what, at in (("time", one.late), ("packet", one.place)):
             if at:
-                said = f"{what}\nA: {at.first}\nB: {at.second}"
-                rows.append((pair, at.point, str(at.index), f"{at.time_s:.6f}", said))
+                named = ", ".join(at.fields).replace("_", " ") or what
+                head = (pair, at.point, str(at.index), named)
+                for side, time, packet in zip("AB", at.times_s, at.packets, strict=True):
+                    when = "" if time is None else f"{time:.6f}"
+                    rows.append((*head, side, when, packet or "no more packets"))
+                    head = ("", "", "", "")
     return table_of(
         "packets",
         "First packet that differs",
         (
-            *(Column("cell"), Column("captured at", fit="whole")),
-            *(Column(name, "number") for name in ("packets before", "time (s)")),
-            Column("difference"),
+            *(Column("cell"), *(Column(name, fit="whole") for name in ("point", "index"))),
+            *(Column("differs in"), Column("side", fit="whole"), Column("time (s)", fit="whole")),
+            Column("packet"),
         ),
         rows,
         f"Times of less than {APART_NS // 1000} µs apart are alike; sequence numbers count from "
@@ -340,10 +366,11 @@ def parting_table(found: Sequence[Parting]) -> Table:
 def event_table(one: Parting) -> Table:
     """Give the events of both sides around the first packet that differs."""
     rows = [(each.side, f"{each.time_s:.6f}", each.event, each.packet) for each in one.events]
+    wholes = (Column(name, fit="whole") for name in ("side", "time (s)"))
     return table_of(
         "events",
         f"Events around it: {one.cell}, seed {one.seed}",
-        (Column("side", fit="whole"), Column("time (s)", "number"), Column("event"), "packet"),
+        (*wholes, "event", "packet"),
         rows,
         close=True,
     )
