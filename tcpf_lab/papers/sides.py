@@ -16,7 +16,6 @@ from tcpf_lab.report.compare.paired import (
     verdict_line,
 )
 from tcpf_lab.report.compare.parting import event_table, parting_table
-from tcpf_lab.report.table import NOTHING
 from tcpf_lab.report.table import Table as AnyTable
 
 if TYPE_CHECKING:
@@ -111,10 +110,11 @@ def page_of_sides(title: str, found: Against) -> Page:
 
 
 def _blocks(found: Against) -> Iterator[Block]:
-    settings = [f"{name}: {side}; {text}." for name, side, text in _sides(found)]
-    verdicts = "; ".join(map(verdict_line, found.metrics))
-    yield Text(" ".join((*settings, f"{verdicts}.")), f"Verdict: {found.verdict}")
+    sides = zip("AB", found.sides, found.conditions, strict=True)
+    yield Text(" ".join(f"{name}: {side}; {text}." for name, side, text in sides))
     yield _figure(found)
+    verdicts = "; ".join(map(verdict_line, found.metrics))
+    yield Text(f"{verdicts}.", f"Verdict: {found.verdict}")  # a text before a table is the answer
     yield _stored(difference_table(found), first="metric")
     lines = list(remarks(found))
     if lines:
@@ -123,10 +123,6 @@ def _blocks(found: Against) -> Iterator[Block]:
         yield _stored(parting_table(found.partings))
     for number, parting in enumerate(one for one in found.partings if one.events):
         yield _stored(event_table(parting), name=f"events-{number + 1}")
-
-
-def _sides(found: Against) -> Iterator[tuple[str, str, str]]:
-    yield from zip("AB", found.sides, found.conditions, strict=True)
 
 
 def _figure(found: Against) -> Drawing:
@@ -151,11 +147,12 @@ def _figure(found: Against) -> Drawing:
 def _stored(table: AnyTable, first: str = "", name: str = "") -> Table:
     """Give a table as pages have them: a group's heading is a column of its own."""
     headings = (*((first,) if first else ()), *table.headings)
-    rows = [
-        (*((group.heading,) if first else ()), *(entry.in_line or NOTHING for entry in row))
-        for group in table.groups
-        for row in group.rows
-    ]
+    rows: list[tuple[str, ...]] = []
+    for group in table.groups:
+        for row in group.rows:
+            texts = (*((group.heading,) if first else ()), *(entry.in_line for entry in row))
+            above = rows[-1] if rows and not texts[0] else texts  # a terminal omits what repeats
+            rows.append(tuple(text or other for text, other in zip(texts, above, strict=True)))
     numbers = [place for place, column in enumerate(table.columns) if column.kind != "text"]
     left = min([*numbers, len(table.columns)]) + bool(first)
     return Table(name or table.name, headings, rows, f"{table.caption}. {table.note}".strip(), left)

@@ -23,7 +23,6 @@ from tcpf_lab.report.compare.published import left_out
 from tcpf_lab.report.export.columns import LAYOUTS
 from tcpf_lab.report.section import Section, gather
 from tcpf_lab.report.style import DRAWN, conditions
-from tcpf_lab.results.command import command
 from tcpf_lab.results.layout import RunFiles
 from tcpf_lab.run.campaign import sources
 from tcpf_lab.run.selection import Choice, Part, RunRequest, choose
@@ -345,18 +344,18 @@ def against(
         for key, name in names.items()
         if names[key] not in pairs
     )
+    first, second = (tuple(left_out(r for one in own for r in one.results)) for own in sections)
     if not pairs:
-        lines = [f"`{command('status', *choice.words())}`" for choice in choices]
+        reasons = [
+            f"{name}: {rows[0].first}" for name, rows in (("A", first), ("B", second)) if rows
+        ]
         raise LabError(
-            "no cell has a seed with a usable run on both sides",
+            "; ".join(("no cell has a seed with a usable run on both sides", *reasons)),
             where=" ".join(sides.settings.words()),
-            hint=f"{' and '.join(lines)} list the runs; --include-invalid uses those that failed "
-            "a check",
+            hint="--include-invalid uses runs that failed a check",
         )
     found = differences(_samples(pairs, metrics), margin)
     partings, uncaptured = _partings(pairs)
-    outside = (tuple(left_out(r for one in own for r in one.results)) for own in sections)
-    first, second = outside
     return Against(
         sides=(_settings_text(sides.settings.first), _settings_text(sides.settings.second)),
         conditions=(_conditions(sides.first), _conditions(sides.second)),

@@ -339,26 +339,25 @@ def parting_table(found: Sequence[Parting]) -> Table:
     for one in found:
         pair = f"{one.cell}, seed {one.seed}"
         if one.state != "part":
-            rows.append((pair, "", "", _WORDS[one.state], "", "", ""))
+            rows.append((pair, "", "nothing", "", _WORDS[one.state]))
         for what, at in (("time", one.late), ("packet", one.place)):
             if at:
                 named = ", ".join(at.fields).replace("_", " ") or what
-                head = (pair, at.point, str(at.index), named)
+                head = (pair, f"{at.point}, packet {at.index}", named)
                 for side, time, packet in zip("AB", at.times_s, at.packets, strict=True):
-                    when = "" if time is None else f"{time:.6f}"
-                    rows.append((*head, side, when, packet or "no more packets"))
-                    head = ("", "", "", "")
+                    when = side if time is None else f"{side} {time:.6f}"
+                    rows.append((*head, when, packet or "no more packets"))
+                    head = ("", "", "")
     return table_of(
         "packets",
         "First packet that differs",
         (
-            *(Column("cell"), *(Column(name, fit="whole") for name in ("point", "index"))),
-            *(Column("differs in"), Column("side", fit="whole"), Column("time (s)", fit="whole")),
-            Column("packet"),
+            *("cell", "capture", "differs in"),
+            *(Column("side, time (s)", fit="whole"), "packet"),
         ),
         rows,
-        f"Times of less than {APART_NS // 1000} µs apart are alike; sequence numbers count from "
-        "the first of each direction.",
+        f"Times of less than {APART_NS // 1000} µs apart are alike; packets count from 0, sequence "
+        "numbers from the first of each direction.",
         close=True,
     )
 
