@@ -210,3 +210,18 @@ def test_failed_runs_are_counted_and_the_others_compared(quick, spec, fake, monk
     monkeypatch.setitem(registry.TESTBEDS, "fake", lambda: replace(fake, failing_seeds=(1, 2)))
     status, _, complaints = quick("compare", spec, *FAKE, "--b", "traffic.socket_buffer=3 MB")
     assert (status, "no cell has a seed with a usable run" in complaints) == (2, True)
+
+
+@pytest.mark.uml
+def test_a_larger_initial_window_parts_at_its_third_packet(quick, uml):
+    words = ("--only", "case=NoMark+TailDrop", "--set", "traffic.duration=1 s")
+    given = ("compare", "smoke.yaml", *words, "--b", "tcp.initcwnd=3", "--json")
+    status, said, _ = quick(*given)
+    assert status == 3  # one seed
+    (one,) = json.loads(said)["partings"]
+    place = one["place"]
+    # Handshake, then two data packets (A) or three (B): B's third comes before the first ACK.
+    assert (one["state"], place["point"], one["late"]) == ("part", "S", None)
+    assert "seq 1921 +960" in place["packets"][1]
+    assert place["times_s"][1] < place["times_s"][0]
+    assert {event["side"] for event in one["events"]} == {"A", "B"}
