@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.claims.page import Block, Drawing, Page, Point, Table, Text
 from tcpf_lab.report.compare.paired import (
+    ALL,
     Against,
     difference_table,
     heading,
@@ -32,8 +33,10 @@ class Paired:
 
     Parameters
     ----------
-    title, subtitle : str
+    title : str
         What stands above.
+    sides : tuple of str
+        What A is, and B.
     cells : tuple of str
         The rows, from top to bottom; a point's x is the place of its own.
     panels : tuple of str
@@ -41,7 +44,7 @@ class Paired:
     """
 
     title: str
-    subtitle: str
+    sides: tuple[str, ...]
     cells: tuple[str, ...]
     panels: tuple[str, ...]
 
@@ -60,13 +63,14 @@ class Paired:
         )
         for axes, name in zip(every, self.panels, strict=True):
             self._panel(axes, [point for point in points if point.panel == name])
-            axes.set_xlabel(f"B minus A: {name}")
-        head(every[0], self.title, self.subtitle)
+            axes.set_xlabel(name)
+        head(every[0], self.title, "B minus A, seed by seed")
         legend(
             figure,
             [
                 Entry("a seed", Line2D([], [], **_DOT)),
                 Entry("mean and 95 % interval", Line2D([], [], **_MIDDLE)),
+                *(Entry(side, Line2D([], [], linestyle="none")) for side in self.sides),
             ],
         )
         return figure
@@ -125,23 +129,38 @@ def _blocks(found: Against) -> Iterator[Block]:
         yield _stored(event_table(parting), name=f"events-{number + 1}")
 
 
+#: Cells that a figure has room for; of more, those with the smallest p values are drawn.
+_MOST_CELLS = 24
+
+
 def _figure(found: Against) -> Drawing:
-    cells = tuple(dict.fromkeys(one.cell for one in found.differences))
+    every = dict.fromkeys(one.cell for one in found.differences)
+    smallest = {cell: min(_ranks(cell, found)) for cell in every}
+    drawn = set(sorted(every, key=lambda cell: smallest[cell])[:_MOST_CELLS])
+    cells = tuple(cell for cell in every if cell in drawn)
     points = tuple(
         Point(one.cell, float(cells.index(one.cell)), one.differences, heading(one.metric))
         for one in found.differences
-    )
-    first, second = found.sides
-    title = "Paired differences of B and A"
-    frame = Paired(
-        title,
-        f"A: {first}; B: {second}",
-        cells,
-        tuple(dict.fromkeys(point.panel for point in points)),
+        if one.cell in drawn
     )
     seeds = max(len(one.seeds) for one in found.differences)
     caption = f"A dot for each seed (up to {seeds}), the mean and its 95 % interval (Student's t)."
-    return Drawing("fig-sides", title, caption, points, frame)
+    if len(cells) < len(every):
+        caption += f" Drawn: {len(cells)} of {len(every)} cells, those with the smallest p values."
+    frame = Paired(
+        "Paired differences",
+        tuple(f"{name}: {side}" for name, side in zip("AB", found.sides, strict=True)),
+        cells,
+        tuple(dict.fromkeys(point.panel for point in points)),
+    )
+    return Drawing("fig-sides", frame.title, caption, points, frame)
+
+
+def _ranks(cell: str, found: Against) -> Iterator[float]:
+    """Yield what cells are ranked by: their p values, the mean over all before any."""
+    for one in found.differences:
+        if one.cell == cell:
+            yield -1 if cell == ALL else 1 if one.p is None else one.p
 
 
 def _stored(table: AnyTable, first: str = "", name: str = "") -> Table:
