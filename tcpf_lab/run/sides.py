@@ -444,20 +444,24 @@ def _of_groups(run: PaperRun) -> list[str]:
 def _partings(pairs: Pairs) -> tuple[tuple[Parting, ...], tuple[str, ...]]:
     """Compare the captures of pairs that have them: of the first seed at least."""
     found: list[Parting] = []
-    lacking: list[str] = []
+    unread: list[str] = []
+    lacking: dict[str, list[str]] = {}
     for cell, (first, second) in pairs.items():
         theirs = {run.seed: run.files for run in second.runs}
-        common = [run for run in first.runs if run.seed in theirs]
-        for place, run in enumerate(sorted(common, key=lambda run: run.seed)):
-            other = theirs[run.seed]
-            if place and not (_has_captures(run.files) and _has_captures(other)):
-                continue
-            try:
-                found.append(parting(cell, run.seed, run.files, other))
-            except LabError as error:
-                lacking.append(str(error).partition("\n")[0])
-    return tuple(found), tuple(lacking)
+        common = {run.seed: run.files for run in first.runs if run.seed in theirs}
+        for place, seed in enumerate(sorted(common)):
+            both = common[seed], theirs[seed]
+            without = [name for name, files in zip("AB", both, strict=True) if not _captured(files)]
+            if not without:
+                try:
+                    found.append(parting(cell, seed, *both))
+                except LabError as error:
+                    unread.append(f"captures of {cell}, seed {seed}: {error.message}")
+            elif place == 0:  # those of other seeds are stored on request
+                lacking.setdefault(" and ".join(without), []).append(f"{cell}, seed {seed}")
+    lines = (f"no captures on {side}: {'; '.join(cells)}" for side, cells in lacking.items())
+    return tuple(found), (*lines, *unread)
 
 
-def _has_captures(files: RunFiles) -> bool:
+def _captured(files: RunFiles) -> bool:
     return any(files.pcap.glob("*.pcap*"))

@@ -12,6 +12,7 @@ from tcpf_lab.base.errors import RequestError
 from tcpf_lab.cli import run as verbs
 from tcpf_lab.report.compare.paired import differences, overall
 from tcpf_lab.report.compare.parting import where
+from tcpf_lab.run import sides
 from tcpf_lab.run.sides import margin_of, side_settings
 from tcpf_lab.trace.packet import ACK, PACKET, SYN, TCP
 
@@ -174,6 +175,12 @@ def test_invalid_runs_are_named_and_left_out(quick, spec):
     assert "B: tiny: nomark+red-tcp.sack=false-flows3-seed1: invalid" in complaints
     found = json.loads(quick("compare", spec, *words, "--include-invalid", "--json")[1])
     assert found["verdict"] == "equal"
+
+
+def test_runs_without_captures_are_named(quick, spec, monkeypatch):
+    monkeypatch.setattr(sides, "_captured", lambda files: "2MB" not in str(files.root))
+    found = json.loads(quick("compare", spec, *FAKE, *SIDE, "--json")[1])
+    assert found["uncaptured"] == ["no captures on B: NoMark+RED, seed 1"]
 
 
 @pytest.mark.parametrize(("verdict", "expected"), [("differs", 1), ("open", 3), ("equal", 0)])
