@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -16,11 +18,13 @@ from tcpf_lab.cli.options import (
     AsJson,
     ComparedRuns,
     IncludeInvalid,
+    Jobs,
     KeepPcaps,
     Runs,
     RunsToMake,
     option,
 )
+from tcpf_lab.report.compare.paired import Verdict, against_lines
 from tcpf_lab.report.compare.published import Comparison, comparison_json, of_requested
 from tcpf_lab.report.compare.scoreboard import scoreboard
 from tcpf_lab.report.compare.sensitivity import Sensitivity, ranked_effects
@@ -29,6 +33,15 @@ from tcpf_lab.report.document import write_document
 from tcpf_lab.run import campaign, reporting
 from tcpf_lab.run.runner import Event
 from tcpf_lab.run.selection import Choice, RunRequest, choose
+from tcpf_lab.run.sides import (
+    Sides,
+    SideSettings,
+    against,
+    choose_sides,
+    margin_of,
+    require_metrics,
+    side_settings,
+)
 from tcpf_lab.spec.calibration import Calibration
 from tcpf_lab.spec.load import find, load_any
 from tcpf_lab.spec.words import one_of
@@ -81,14 +94,45 @@ def _carry_out(
     )
 
 
+_Margin = Annotated["float | None", option("compare --margin", parser=margin_of)]
+
+
 def compare(
     request: ComparedRuns,
     include_invalid: IncludeInvalid = False,
     sensitivity: Annotated[bool, option("compare --sensitivity")] = False,
+    kernel: Annotated[list[str] | None, option("compare --kernel")] = None,
+    a: Annotated[list[str] | None, option("compare --a")] = None,
+    b: Annotated[list[str] | None, option("compare --b")] = None,
+    metric: Annotated[list[str] | None, option("compare --metric")] = None,
+    margin: _Margin = None,
+    keep_pcaps: Annotated[bool, option("compare --keep-pcaps")] = False,
+    output: Annotated[Path | None, option("compare -o --output")] = None,
+    jobs: Jobs = 0,
     full: Annotated[bool, option("compare --full")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare measured values with published ones, or two testbeds."""
+    """Compare measured values with published ones, two testbeds, or an experiment with a change.
+
+    With --kernel, --a or --b the missing runs of both sides are made, and runs of the same cell
+    and seed are compared. Exit status: 0 if no metric differs, 1 if one does, 3 if a single seed
+    leaves it open, 2 if something is wrong with the request or with a run.
+    """
+    settings = side_settings(kernel or (), a or (), b or ())
+    if settings:
+        if sensitivity or len(request) > 1:
+            where = "--sensitivity" if sensitivity else "--testbed"
+            raise RequestError("does not go with two sides: --kernel, --a, --b", where=where)
+        if output is not None:
+            require_place(output, directory=True)
+        wanted = _Wanted(tuple(metric or ()), margin, keep_pcaps, output, jobs, include_invalid)
+        _compare_sides(request[0], settings, wanted, full=full, as_json=as_json)
+        return
+    of_sides = {"--metric": metric, "--margin": margin, "--keep-pcaps": keep_pcaps, "-o": output}
+    for name, given in {**of_sides, "--jobs": jobs}.items():
+        if given:
+            message = "is for two sides; name them: --kernel 6.12 --kernel 7.3, or --a and --b"
+            raise RequestError(message, where=name)
     chosen = [choose(each) for each in request]
     found: Comparison | TwoTestbeds | Sensitivity
     if sensitivity:
@@ -105,6 +149,87 @@ def compare(
         return
     for part in shown:
         console.show(part)
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """How two sides are compared, as the options have it."""
+
+    metrics: tuple[str, ...]
+    margin: float | None
+    keep_pcaps: bool
+    output: Path | None
+    jobs: int
+    include_invalid: bool
+
+    def words(self) -> tuple[str, ...]:
+        """Give the options that the page depends on."""
+        return (
+            *chain.from_iterable(("--metric", name) for name in self.metrics),
+            *(("--margin", f"{100 * self.margin:g}%") if self.margin else ()),
+            *(("--include-invalid",) if self.include_invalid else ()),
+            *("-o", str(self.output)),
+        )
+
+
+def _compare_sides(
+    request: RunRequest, settings: SideSettings, wanted: _Wanted, *, full: bool, as_json: bool
+) -> None:
+    """Make the missing runs of two sides, compare them, and exit by the verdict."""
+    sides = choose_sides(request, settings)
+    require_metrics(wanted.metrics)
+    try:
+        failed = _make_sides(sides, wanted)
+        found = against(
+            sides,
+            metrics=wanted.metrics,
+            margin=wanted.margin,
+            include_invalid=wanted.include_invalid,
+        )
+    except LabError as error:
+        error.exit_status = TROUBLE  # 1 is a difference
+        raise
+    written = []
+    if wanted.output is not None:
+        with console.busy("drawing the page"):
+            for path, content in reporting.sides_page(sides, found, wanted.output, wanted.words()):
+                write_document(path, content)
+                written.append(path)
+    if as_json:
+        console.print_json({**comparison_json(found), "written": [str(one) for one in written]})
+    else:
+        for part in against_lines(found, full):
+            console.show(part)
+        console.show_written(written)
+    if failed:
+        console.complain(f"{len(failed)} runs failed")
+        raise typer.Exit(TROUBLE)
+    if found.verdict in STATUS:
+        raise typer.Exit(STATUS[found.verdict])
+
+
+#: Exit status of a comparison of two sides that cannot be made, and by its verdict; 0 otherwise.
+TROUBLE = 2
+STATUS: dict[Verdict, int] = {"differs": 1, "open": 3}
+
+
+def _make_sides(sides: Sides, wanted: _Wanted) -> list[Event]:
+    """Make the runs of both that are missing; return those that failed."""
+    choices = [(sides.captured(), True), (sides.others(), wanted.keep_pcaps)]
+    for choice, _ in choices:
+        console.ensure_kernel(choice)
+    return [
+        event
+        for choice, keep_pcaps in choices
+        if choice.runs
+        for event in console.drive(
+            *(choice, campaign.ready_testbed(choice)),
+            jobs=wanted.jobs,
+            keep_pcaps=keep_pcaps,
+            force=False,
+        )
+        if event.kind == "failed"
+    ]
 
 
 _Formats = Annotated[

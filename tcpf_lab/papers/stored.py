@@ -19,6 +19,7 @@ from tcpf_lab.base.errors import RequestError
 from tcpf_lab.papers.buffers import OverBuffer
 from tcpf_lab.papers.figures import AgainstDelay, Bars, Lines
 from tcpf_lab.papers.rio.measured import OverTime
+from tcpf_lab.papers.sides import Paired
 from tcpf_lab.papers.thesis.page import Scatter
 from tcpf_lab.papers.workloads import Distribution
 from tcpf_lab.report.claims.judge import Measured, PaperCheck, PaperClaim, Source
@@ -28,7 +29,7 @@ from tcpf_lab.results.layout import as_lines, read_json
 #: Number of the format; another one is refused.
 FORMAT = 1
 #: Kinds of figures of a stored page.
-FRAMES = (AgainstDelay, Bars, Distribution, Lines, OverBuffer, OverTime, Scatter)
+FRAMES = (AgainstDelay, Bars, Distribution, Lines, OverBuffer, OverTime, Paired, Scatter)
 _NAME = re.compile(r"[A-Za-z0-9_+-]+")
 _KINDS: Mapping[str, type] = {
     kind.__name__: kind

@@ -100,9 +100,10 @@ def _problems(testbed: Testbed, choice: Choice) -> Iterable[str]:
 
 
 def samples(choice: Choice) -> list[Run]:
-    """Choose runs to check a testbed by: of each pair of marker and queue in each network."""
+    """Choose runs to check a testbed by: of each pair of marker and queue, network and kernel."""
     different = {
         (
+            run.experiment.kernel,
             run.case.marker.kind,
             run.case.queue.kind,
             run.experiment.traffic.generator,

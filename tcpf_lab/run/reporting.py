@@ -10,12 +10,14 @@ from pathlib import Path
 
 from tcpf_lab.base.errors import LabError, RequestError
 from tcpf_lab.papers.registry import pages_of
+from tcpf_lab.papers.sides import page_of_sides
 from tcpf_lab.papers.stored import as_text, is_stored, read_page
 from tcpf_lab.papers.thesis.compare import compare
 from tcpf_lab.papers.thesis.page import build as published
 from tcpf_lab.papers.thesis.page import other_testbeds
 from tcpf_lab.report.claims.page import Page, Pictures, suffixes_of, write
 from tcpf_lab.report.claims.page import pictures as papers_drawn
+from tcpf_lab.report.compare.paired import Against
 from tcpf_lab.report.compare.published import Comparison
 from tcpf_lab.report.compare.sensitivity import Sensitivity, sensitivity
 from tcpf_lab.report.contents.model import Figures
@@ -27,6 +29,7 @@ from tcpf_lab.results.command import command
 from tcpf_lab.results.layout import OUTCOME, PACKED
 from tcpf_lab.run.campaign import sources
 from tcpf_lab.run.selection import Choice, choose
+from tcpf_lab.run.sides import Sides
 from tcpf_lab.spec.words import one_of
 
 #: Everything that a report can be written as: ``table`` is ``table.csv`` alone, ``csv`` the tidy
@@ -266,24 +269,45 @@ def redraw(path: Path, root: Path, formats: Collection[str]) -> tuple[Document, 
         If the file is no such page, or what it says does not go together.
     """
     page = read_page(path)
+    again = command("report", Path(path.name), "--format", ",".join(formats))
     try:
-        return tuple(_redrawn(page, path.name, root, formats))
+        return tuple(_drawn(page, again, root, formats))
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         reason = f"{type(error).__name__} {error}"
         raise RequestError(f"is a damaged page: {reason}", where=str(path)) from None
 
 
-def _redrawn(page: Page, name: str, root: Path, formats: Collection[str]) -> Iterator[Document]:
+def _drawn(page: Page, again: str, root: Path, formats: Collection[str]) -> Iterator[Document]:
+    """Yield a page in formats of ``OF_STORED``; a command makes it again."""
     pictures = papers_drawn((page,), suffixes_of(formats))
     yield from write(page, root, formats, pictures)
     if not {"html", "pdf"} & set(formats):
         return
     from tcpf_lab.report.contents.assemble import page_alone  # here: it draws
 
-    contents = page_alone(page, command("report", Path(name), "--format", ",".join(formats)))
     drawings = {name: str(found["svg"], "utf-8") for name, found in pictures.items()}
-    for suffix, content in rendered(contents, drawings, formats):
+    for suffix, content in rendered(page_alone(page, again), drawings, formats):
         yield root / f"{page.name}.{suffix}", content
+
+
+def sides_page(
+    sides: Sides, found: Against, root: Path, words: Sequence[str]
+) -> Iterator[Document]:
+    """Yield the page on two sides in every format, and the file that `redraw` makes it of.
+
+    Parameters
+    ----------
+    sides, found
+        Both sides, and what their runs say.
+    root : Path
+        Where it goes.
+    words : sequence of str
+        Options of the command line besides those that choose the runs.
+    """
+    page = page_of_sides(sides.first.title or sides.first.name, found)
+    again = command("compare", *sides.words(), *words)
+    yield root / f"{page.name}.json", as_text(page)
+    yield from _drawn(page, again, root, OF_STORED)
 
 
 def _pages(

@@ -467,17 +467,24 @@ class PaperRun:
     def number(self, path: str) -> float | None:
         """Give a number by its keys, ``metrics.utilisation``; None where there is none.
 
-        A list's entries are counted from 0: ``cross.0.timeouts``.
+        A list's entries are counted from 0, or known by their names: ``cross.0.timeouts``,
+        ``groups.cubic.share``.
         """
         at: Any = self.found
         for key in path.split("."):
             if isinstance(at, list) and key.isdigit():
                 at = at[int(key)] if int(key) < len(at) else None
+            elif isinstance(at, list):
+                at = next((one for one in at if _is_called(one, key)), None)
             else:
                 at = at.get(key) if isinstance(at, Mapping) else None
         if isinstance(at, bool) or not isinstance(at, int | float) or not math.isfinite(at):
             return None
         return float(at)
+
+
+def _is_called(one: Any, name: str) -> bool:
+    return isinstance(one, Mapping) and one.get("name") == name
 
 
 @dataclass(frozen=True, eq=False)
