@@ -107,7 +107,7 @@ def linux22_problem(plan: Plan, version: str, patches: Sequence[str]) -> str | N
     wanted = any(isinstance(s, Sysctl) and s.key.startswith(LINUX22_SYSCTL) for s in plan.steps)
     if not wanted or any("linux-2.2" in patch for patch in patches):
         return None
-    return f"Linux {version} has no tcp.linux22: use kernel '6.12', or no profile that sets it"
+    return f"Linux {version} has no tcp.linux22: use kernel '6.12', or --set 'tcp.linux22={{}}'"
 
 
 @functools.cache
