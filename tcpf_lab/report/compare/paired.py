@@ -85,14 +85,21 @@ class Against:
     uncaptured: tuple[str, ...] = ()
 
     @property
+    def seeds(self) -> int | None:
+        """The number of seeds of all comparisons, None where they differ."""
+        numbers = {len(one.seeds) for one in self.differences}
+        return numbers.pop() if len(numbers) == 1 else None
+
+    @property
     def note(self) -> str:
         """Say how the verdicts were reached."""
+        pairs = f"{self.seeds} seeds" if self.seeds else "seeds"
         tests = sum(one.p is not None for one in self.differences)
         bound = f"; equal: within {100 * self.margin:g} % of A's mean" if self.margin else ""
         return (
-            f"B minus A, paired by seed, with 95 % intervals. differs: p < 0.05 in a paired t test "
-            f"with Holm's correction for {tests} comparisons{bound}. shown from: the difference "
-            f"that so many seeds show with a probability of {100 * POWER:.0f} % "
+            f"B minus A over pairs of {pairs}, with 95 % intervals. differs: p < 0.05 in a paired "
+            f"t test with Holm's correction for {tests} comparisons{bound}. shown from: the "
+            f"difference that so many seeds show with a probability of {100 * POWER:.0f} % "
             "(one comparison alone)."
         )
 
@@ -272,11 +279,11 @@ def heading(metric: str) -> str:
 
 def difference_table(found: Against) -> Table:
     """Give all comparisons, metric by metric."""
-    groups = []
+    groups, several = [], found.seeds is None
     for metric in dict.fromkeys(one.metric for one in found.differences):
         own = [one for one in found.differences if one.metric == metric]
-        groups.append(Group(heading(metric), rows_of(map(_row, own))))
-    numbers = ("A", "B", "B minus A", "shown from", "p", "seeds")
+        groups.append(Group(heading(metric), rows_of(_row(one, several) for one in own)))
+    numbers = ("A", "B", "B minus A", "shown from", "p", *("seeds",) * several)
     return Table(
         name="differences",
         caption="A and B, cell by cell",
@@ -291,12 +298,12 @@ def difference_table(found: Against) -> Table:
     )
 
 
-def _row(one: Difference) -> tuple[str | Entry, ...]:
+def _row(one: Difference, seeds: bool) -> tuple[str | Entry, ...]:
     half = "" if one.interval is None else number_text((one.interval[1] - one.interval[0]) / 2)
     return (
         *(one.cell, number_text(one.first), number_text(one.second)),
         Entry(number_text(one.difference), half=half),
-        *(number_text(one.detectable), p_text(one.p), str(len(one.seeds))),
+        *(number_text(one.detectable), p_text(one.p), *((str(len(one.seeds)),) if seeds else ())),
         Entry(one.verdict, style=_COLOURS[one.verdict]),
     )
 
