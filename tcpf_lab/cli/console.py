@@ -354,7 +354,7 @@ def build_kernel(source: Path | None, variant: str = "standard", version: str = 
 def ensure_kernel(choice: Choice) -> None:
     """Build the kernel or boot the guests if the testbed needs them."""
     from tcpf_lab.testbed import registry
-    from tcpf_lab.testbed.uml import kernel, recipe
+    from tcpf_lab.testbed.uml import kernel, recipe, registered
 
     if choice.testbed_name == registry.VM:
         from tcpf_lab.testbed.vm import guests
@@ -365,9 +365,25 @@ def ensure_kernel(choice: Choice) -> None:
             complain(f"kernel {problem}; it is built again")
         build_kernel(None)
     if choice.testbed_name == "uml":
-        for version in dict.fromkeys(run.experiment.kernel for run in choice.runs):
-            if version and kernel.find(recipe=recipe.load(version=version)) is None:
-                build_kernel(None, version=version)
+        for wanted in dict.fromkeys(run.experiment.kernel for run in choice.runs):
+            if wanted and registered.is_name(wanted):
+                _ensure_registered(wanted)
+            elif wanted and kernel.find(recipe=recipe.load(version=wanted)) is None:
+                build_kernel(None, version=wanted)
+
+
+def _ensure_registered(name: str) -> None:
+    """Build a registered kernel, and say so, if its source or what is added to it has changed."""
+    from tcpf_lab.testbed.uml import kernel, registered
+
+    order = registered.look(registered.get(name))
+    built = kernel.entry_of(order)
+    if built is not None:
+        registered.remember(name, order, built)
+        return
+    source = order.source
+    notify(f"kernel '{name}' is new or has changed: building {source.version}, {source.described}")
+    build_kernel(None, version=name)
 
 
 def check_table(checks: Sequence[Check]) -> TerminalTable:
