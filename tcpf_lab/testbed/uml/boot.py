@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def check(kernel: uml_kernel.Kernel) -> None:
     )
     if any(problems):
         return  # of this machine, not of the kernel: `doctor` and the first run name them
-    bed = UmlTestbed(kernel, watchdog_base=LIMIT_S, messages=("loglevel=7",))
+    bed = UmlTestbed(kernel, watchdog_base=LIMIT_S, messages=("loglevel=7", "earlyprintk"))
     with tempfile.TemporaryDirectory(prefix="boot-", ignore_cleanup_errors=True) as at:
         run = RunFiles(Path(at))
         run.log.mkdir()
@@ -40,6 +41,8 @@ def check(kernel: uml_kernel.Kernel) -> None:
             bed.execute(_NOTHING, run, seed=1)
         except TestbedError as error:
             cause, _, lines = error.message.partition("\n")
+            lines = re.sub(r"<\d>", "", lines)
+            cause = re.sub(r"<\d>\[ *[\d.]+\] ", "", cause)
             console = "\n".join(line for line in lines.splitlines() if "  log: " not in line)
             raise KernelBuildError(
                 f"the kernel does not boot: {cause}\n{console}",

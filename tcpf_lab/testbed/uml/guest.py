@@ -243,11 +243,14 @@ UML_DIRECTORY = ".uml"
 class UmlTestbed:
     """Run plans in User-Mode Linux guests built by ``tcpf-lab kernel build``."""
 
-    kernel: uml_kernel.Kernel
+    kernel: uml_kernel.Kernel  #: of plans that name none
     memory_mb: int = preflight.MEMORY_MB
     watchdog_base: float = WATCHDOG_BASE_S
     seccomp: str = "auto"  #: how guest processes are held: by seccomp, or (``off``) by ptrace
     messages: tuple[str, ...] = ()  #: what the console shows, instead of the variant's own
+    stands_in: bool = (
+        False  #: ``kernel`` is another one, as that of plans that name none is missing
+    )
     #: Kernels that plans name, as they were found first: a worker process takes them along.
     named: dict[str, uml_kernel.Kernel] = field(default_factory=dict)
 
@@ -267,7 +270,7 @@ class UmlTestbed:
             If it is not built.
         """
         if not plan.kernel:
-            return self.kernel
+            return uml_kernel.require() if self.stands_in else self.kernel
         if plan.kernel not in self.named:
             self.named[plan.kernel] = registered.require(plan.kernel)
         return self.named[plan.kernel]

@@ -134,6 +134,7 @@ def _make_one(order: Order, shop: Workshop, result: Path) -> None:
     shutil.copyfile(shop.log, result / LOG)
     _write_facts(order, result, time.monotonic() - started)
     if order.check:
+        order.progress("boot", 0.0)
         order.check(_kernel(result))
     shutil.rmtree(order.entry, ignore_errors=True)
     result.rename(order.entry)
@@ -365,6 +366,20 @@ def find(cache: Path | None = None, recipe: Recipe | None = None) -> Kernel | No
         if not damage(entry):
             return _kernel(entry)
     return None
+
+
+def built_versions() -> list[str]:
+    """List the versions of Linux, as 7.3, whose kernels are built from the present recipe."""
+    facts = (read_facts(path) for path in cache_directory().glob(f"[!.]*/{FACTS}"))
+    versions = {".".join(each["version"].split(".")[:2]) for each in facts if _sound(each)}
+    known = sorted(versions, key=uml_recipe.in_numbers)
+    return [each for each in known if find(recipe=uml_recipe.load(version=each))]
+
+
+def any_built() -> Kernel | None:
+    """Return some kernel that has been built, if there is one."""
+    entries = (path.parent for path in sorted(cache_directory().glob(f"[!.]*/{FACTS}")))
+    return next((_kernel(entry) for entry in entries if not damage(entry)), None)
 
 
 def damaged(cache: Path | None = None, recipe: Recipe | None = None) -> list[str]:

@@ -21,7 +21,7 @@ from functools import cached_property
 from pathlib import Path
 
 from tcpf_lab.base import shipped
-from tcpf_lab.base.errors import KernelBuildError, RequestError
+from tcpf_lab.base.errors import KernelAbsentError, KernelBuildError, RequestError
 from tcpf_lab.results.layout import write_json
 from tcpf_lab.testbed.workshop import Workshop, last_lines
 
@@ -81,6 +81,8 @@ VARIANTS = {
 #: Variant -> one with the same patches.  Where neither has been built, both are, in one source
 #: tree: for the second little is compiled again.
 BUILT_WITH = {"unlogged": "standard"}
+#: Options of registered kernels: `boot` shows the messages of one that hangs before its console.
+OF_REGISTERED = ("CONFIG_EARLY_PRINTK=y",)
 #: Static: in a guest every page that a dynamic linker touches costs 20 us.  Without contraction a
 #: sum of products, and so a random draw, is the same on every processor.
 PROGRAM_FLAGS = (
@@ -141,7 +143,7 @@ class Recipe:
             for line in map(str.strip, fragment.read_text(encoding="ascii").splitlines()):
                 if line and not line.startswith("#"):
                     options[line.partition("=")[0]] = line
-        for line in self.added.config if self.added else ():
+        for line in (*OF_REGISTERED, *self.added.config) if self.added else ():
             options[line.partition("=")[0]] = line
         return "".join(f"{line}\n" for line in options.values())
 
@@ -202,7 +204,7 @@ class Recipe:
         }
         if added:
             patches = [sha256_of(patch) for patch in added.patches]
-            parts["added"] = [added.source, added.config, patches]
+            parts["added"] = [added.source, OF_REGISTERED, added.config, patches]
         return _digest(parts)
 
     @cached_property
@@ -441,7 +443,7 @@ def require_tools() -> None:
     """Raise if packages for a build are missing, naming all."""
     missing = missing_packages()
     if missing:
-        raise KernelBuildError(
+        raise KernelAbsentError(
             f"missing packages for a kernel build: {', '.join(missing)}",
             hint=f"sudo apt-get install {' '.join(missing)}",
         )

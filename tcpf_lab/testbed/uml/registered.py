@@ -155,6 +155,7 @@ def remove(name: str, progress: Progress = lambda _phase, _share: None) -> None:
     path.unlink()
     bench = uml_kernel.cache_directory().with_name("trees") / name
     if bench.exists():
+        uml_kernel.make_cache(uml_kernel.cache_directory())
         with one_at_a_time(uml_kernel.cache_directory(), progress):
             for each in bench.parent.glob(f"{name}*"):
                 if each.name.removeprefix(name) in ("", *(f".{v}" for v in uml_recipe.VARIANTS)):
@@ -247,6 +248,15 @@ def require(kernel: str, variant: str = "standard") -> Kernel:
             return built
         remember(kernel, order, built)
     return _found[kernel]
+
+
+def at_hand() -> str | None:
+    """Return a kernel to take when another cannot be had: a registered one, or a built version."""
+    known = listed()
+    for each in sorted(known, key=lambda each: not each["built"]):
+        if "problem" not in each:
+            return str(each["name"])
+    return next(iter(uml_kernel.built_versions()), None)
 
 
 def listed() -> list[dict[str, Any]]:

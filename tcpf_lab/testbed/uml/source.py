@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tcpf_lab.base.errors import KernelBuildError, RequestError
+from tcpf_lab.base.errors import KernelAbsentError, KernelBuildError, RequestError
 from tcpf_lab.results.command import command
 from tcpf_lab.testbed.uml import boot, registered
 from tcpf_lab.testbed.uml import kernel as uml_kernel
@@ -84,10 +84,12 @@ def build_registered(
     KernelBuildError
         If a patch does not apply, something does not compile, or the kernel does not boot.
     """
-    uml_recipe.require_tools()
-    with uml_kernel.at_work(uml_kernel.cache_directory(), progress) as lock:
-        order = registered.look(what, variant, revision, progress)
-        kernel = uml_kernel.build_order(dataclasses.replace(order, check=boot.check), lock)
+    order = registered.look(what, variant, revision, progress)
+    kernel = uml_kernel.entry_of(order)
+    if kernel is None:
+        uml_recipe.require_tools()
+        with uml_kernel.at_work(order.root, progress) as lock:
+            kernel = uml_kernel.build_order(dataclasses.replace(order, check=boot.check), lock)
     if variant == "standard" and not revision:
         return registered.remember(what.name, order, kernel)
     return kernel
@@ -126,7 +128,7 @@ def obtain(version: str, progress: Progress, cache: Path | None = None) -> Path:
 
     Raises
     ------
-    KernelBuildError
+    KernelAbsentError
         If no suite of Debian's archive has it, the archive cannot be reached, or there is no room.
     """
     root = cache or cache_directory()
@@ -142,7 +144,10 @@ def obtain(version: str, progress: Progress, cache: Path | None = None) -> Path:
         if tarball := find(version, root):
             return tarball
         require_room(root, NEEDED_BYTES, KernelBuildError, "the source of a kernel needs {}")
-        found = _fetched(version, Path(at), progress)
+        try:
+            found = _fetched(version, Path(at), progress)
+        except KernelBuildError as error:
+            raise KernelAbsentError(error.message, where=error.where, hint=error.hint) from None
         return found.rename(root / found.name)
 
 
