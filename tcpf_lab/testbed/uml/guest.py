@@ -35,6 +35,9 @@ LOOK_EVERY_S = 0.2
 #: Maximum that counts between two checks, s: a clock that jumps makes no guest hang.
 LONGEST_LOOK_S = 2.0
 
+#: How long a guest that is stopped may take to write its console, s.
+LAST_WORDS_S = 1.0
+
 _should_stop: Callable[[], bool] = lambda: False  # noqa: E731
 
 
@@ -95,6 +98,8 @@ def _wait(guest: subprocess.Popen[bytes], deadline: float) -> int | None:
             if stopping():
                 raise KeyboardInterrupt
             if passed.seconds() - queued.seconds() > deadline:
+                guest.terminate()  # User-Mode Linux writes what it has buffered of its console
+                select.select([descriptor], [], [], LAST_WORDS_S)
                 return None
     finally:
         os.close(descriptor)

@@ -66,7 +66,11 @@ class Registration:
 def directory() -> Path:
     """Return the directory of registrations."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
-    root = Path(base) if base.startswith("/") else Path.home() / ".config"
+    try:
+        root = Path(base) if base.startswith("/") else Path.home() / ".config"
+    except RuntimeError:
+        message = "HOME is not set, and this user has no home directory"
+        raise RequestError(message, hint="set XDG_CONFIG_HOME to a directory") from None
     return root / "tcpf-lab" / "kernels"
 
 
@@ -138,8 +142,13 @@ def add(
         "patches": [str(patch) for patch in whole.patches],
         "config": list(whole.config),
     }
+    lines = (f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in values.items())
+    text = "".join(lines)
+    try:
+        tomllib.loads(text.encode().decode())
+    except ValueError:
+        raise RequestError("a path or line is not plain text in UTF-8", where="NAME") from None
     directory().mkdir(parents=True, exist_ok=True)
-    text = "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
     write_text(directory() / (name + _SUFFIX), text)
     return whole, version
 
