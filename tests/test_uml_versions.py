@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 
 import pytest
 from run_maker import make_run
 
 from tcpf_lab.results.layout import read_json
-from tcpf_lab.spec.load import load
+from tcpf_lab.spec.load import apply_overrides, load
 from tcpf_lab.spec.sweep import expand
-from tcpf_lab.testbed.uml import source
+from tcpf_lab.testbed.uml import registered, source
+from tcpf_lab.testbed.uml.kernel import Kernel
 
 VERSIONS = """
 name: versions
@@ -50,3 +52,47 @@ def test_runs_on_the_newest_version_are_valid(guest_run, uml, tmp_path):
         assert read_json(files.manifest)["facts"]["kernel"] == kernel.version
     with_ptrace = make_run(tmp_path, replace(uml, seccomp="off"), run)
     assert read_json(with_ptrace.metrics) == found, "seccomp changes no packet"
+
+
+@pytest.mark.nightly
+@pytest.mark.uml
+def test_git_tree_is_built_again_for_what_has_changed(uml, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    ball = source.obtain("7.3", lambda _phase, _share: None)
+    subprocess.run(["tar", "-xf", ball, "--strip-components=1", "-C", tree], check=True)
+    own = ("-c", "user.name=a", "-c", "user.email=a@b.example")
+    for words in (["init", "-q"], ["add", "-A", "-f"], [*own, "commit", "-q", "-m", "one"]):
+        subprocess.run(["git", *words], cwd=tree, check=True)
+    registered.add("of-a-test", tree)
+
+    def made(name: str) -> tuple[Kernel, object]:
+        kernel = source.build("of-a-test")
+        experiment = apply_overrides(load(path), ["kernel=of-a-test"])
+        (run,) = (each for each in expand(experiment) if each.case_name == "TailDrop")
+        files = make_run(tmp_path / name, replace(uml, named={}), run)
+        facts = read_json(files.manifest)["facts"]
+        assert (facts["kernel_origin"], facts["kernel_key"]) == (kernel.origin, kernel.key)
+        found = read_json(files.metrics)
+        assert found["validity"]["valid"], found["validity"]["reasons"]
+        return kernel, found["groups"]
+
+    path = tmp_path / "versions.yaml"
+    path.write_text(VERSIONS)
+    first, before = made("first")
+    cubic = tree / "net/ipv4/tcp_cubic.c"
+    text = cubic.read_text()
+    assert text.count(" = 717;") == 1, "what CUBIC keeps of its window, in 1024th"
+    cubic.write_text(text.replace(" = 717;", " = 300;"))
+    try:
+        second, after = made("second")
+    finally:
+        registered.remove("of-a-test")
+    assert second.kernel_key != first.kernel_key
+    assert second.origin["dirty"] is True
+    assert (second.directory / "tcpf-guest").samefile(first.directory / "tcpf-guest")
+    log = (second.directory / "build.log").read_text()
+    assert "net/ipv4/tcp_cubic.o" in log
+    assert "net/ipv4/tcp_input.o" not in log
+    assert before != after

@@ -96,6 +96,10 @@ class KernelBuildError(LabError):
     """The virtual-time kernel or a program for it could not be built."""
 
 
+class KernelAbsentError(KernelBuildError):
+    """A kernel cannot be built here: no source can be had, or tools are missing."""
+
+
 class TestbedError(LabError):
     """A testbed could not be used, or a run on it did not finish."""
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ from rich.segment import Segment
 from rich.table import Column
 from rich.text import Text
 
-from tcpf_lab.base.errors import InterruptedRunError, legible
+from tcpf_lab.base.errors import InterruptedRunError, KernelAbsentError, legible
 from tcpf_lab.cli.main import echo
 
 if TYPE_CHECKING:
@@ -354,20 +355,59 @@ def build_kernel(source: Path | None, variant: str = "standard", version: str = 
 def ensure_kernel(choice: Choice) -> None:
     """Build the kernel or boot the guests if the testbed needs them."""
     from tcpf_lab.testbed import registry
-    from tcpf_lab.testbed.uml import kernel, recipe
+    from tcpf_lab.testbed.uml import kernel, recipe, registered
 
     if choice.testbed_name == registry.VM:
         from tcpf_lab.testbed.vm import guests
 
         guests.ensure_up(Announcer())
-    if choice.testbed_name == "uml" and kernel.find() is None:
+    wanted_ones = dict.fromkeys(run.experiment.kernel for run in choice.runs)
+    if choice.testbed_name == "uml" and None in wanted_ones and kernel.find() is None:
         for problem in kernel.damaged():
             complain(f"kernel {problem}; it is built again")
         build_kernel(None)
     if choice.testbed_name == "uml":
-        for version in dict.fromkeys(run.experiment.kernel for run in choice.runs):
-            if version and kernel.find(recipe=recipe.load(version=version)) is None:
-                build_kernel(None, version=version)
+        for wanted in wanted_ones:
+            if wanted and registered.is_name(wanted):
+                _ensure_registered(wanted)
+            elif wanted and kernel.find(recipe=recipe.load(version=wanted)) is None:
+                build_kernel(None, version=wanted)
+
+
+def on_available_kernel(choice: Choice) -> Choice:
+    """Build what kernels the runs need; a shipped experiment takes another if its own is absent."""
+    from tcpf_lab.base import shipped
+    from tcpf_lab.run.selection import choose
+    from tcpf_lab.testbed.uml import registered
+
+    try:
+        ensure_kernel(choice)
+    except KernelAbsentError as absent:
+        wanted = {run.experiment.kernel for run in choice.runs}
+        ours = choice.source.resolve().is_relative_to(shipped.directory("experiments"))
+        other = registered.at_hand() if ours and len(wanted) == 1 else None
+        if other is None or wanted == {other}:
+            raise
+        setting = f"kernel='{other}'"
+        _warn(f"{absent.message}: {choice.name} runs on kernel '{other}', as with --set {setting}")
+        request = replace(choice.request, overrides=(*choice.request.overrides, setting))
+        choice = choose(request)
+        ensure_kernel(choice)
+    return choice
+
+
+def _ensure_registered(name: str) -> None:
+    """Build a registered kernel, and say so, if its source or what is added to it has changed."""
+    from tcpf_lab.testbed.uml import kernel, registered
+
+    order = registered.look(registered.get(name))
+    built = kernel.entry_of(order)
+    if built is not None:
+        registered.remember(name, order, built)
+        return
+    source = order.source
+    notify(f"kernel '{name}' is new or has changed: building {source.version}, {source.described}")
+    build_kernel(None, version=name)
 
 
 def check_table(checks: Sequence[Check]) -> TerminalTable:

@@ -62,6 +62,8 @@ def run(
     if dry_run:
         results_verbs.show_states(chosen, as_json)
         return
+    campaign.check_cluster(cluster, chosen, jobs)
+    chosen = console.on_available_kernel(chosen)
     outcome = _carry_out(chosen, jobs, cluster, keep_pcaps=keep_pcaps, force=force)
     failed = [event for event in outcome if event.kind == "failed"]
     report, problem = None, None
@@ -86,8 +88,6 @@ def _carry_out(
     chosen: Choice, jobs: int, cluster: str | None, *, keep_pcaps: bool, force: bool
 ) -> list[Event]:
     """Make the runs on this machine or on a cluster."""
-    campaign.check_cluster(cluster, chosen, jobs)
-    console.ensure_kernel(chosen)
     bed = campaign.ready_testbed(chosen, elsewhere=cluster is not None)
     return console.drive(
         *(chosen, bed), jobs=jobs, cluster=cluster, keep_pcaps=keep_pcaps, force=force

@@ -140,7 +140,7 @@ class Plan:
     slowness: float = 2.0  #: real seconds that a virtual second may take, for a watchdog
     memory_mb: int = 0  #: what a guest needs beyond the memory that it usually has
     snaplen: int = collect.SNAPLEN  #: bytes of a packet that captures hold
-    kernel: str | None = None  #: version of Linux that is required, ``7.3``
+    kernel: str | None = None  #: that is required: a version of Linux, ``7.3``, or a name
 
     @property
     def virtual_seconds(self) -> float:
@@ -158,7 +158,8 @@ class Plan:
         return tuple(dict.fromkeys(s.name for s in self.steps if isinstance(s, LoadModule)))
 
     def __str__(self) -> str:
-        kernel = [f"# Linux {self.kernel}"] if self.kernel else []
+        named = "Linux" if self.kernel and self.kernel[0].isdigit() else "kernel"
+        kernel = [f"# {named} {self.kernel}"] if self.kernel else []
         return "\n\n".join([*kernel, *map(str, self.phases)]) + "\n"
 
 

@@ -32,12 +32,14 @@ _CASE = r"^[A-Za-z0-9][A-Za-z0-9 _()+-]{0,59}$"
 #: Neither control characters nor what makes a terminal or a page show text in another order.
 _TITLE = r"^[^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff]{0,200}$"
 
-#: A version of Linux: text, as 6.1 is not 6.10.
-_LINUX = r"^[1-9][0-9]{0,2}\.[0-9]{1,3}$"
+#: A kernel that the user has registered: no version looks like this.
+KERNEL_NAME = r"[A-Za-z][A-Za-z0-9_+-]{0,31}"
+#: That, or a version of Linux: text, as 6.1 is not 6.10.
+_LINUX = rf"^([1-9][0-9]{{0,2}}\.[0-9]{{1,3}}|{KERNEL_NAME})$"
 
 #: What each pattern means, for messages.
 PATTERNS = {
-    _LINUX: "a version of Linux in quotes, such as '6.12'",
+    _LINUX: "a version of Linux in quotes, such as '6.12', or the name of a registered kernel",
     NAME: "1 to 60 letters, digits or any of _+-, the first a letter or a digit",
     _CASE: "1 to 60 letters, digits, spaces or any of _()+-, the first a letter or a digit",
     _TITLE: "one line of at most 200 characters, without control characters",
@@ -122,9 +124,9 @@ class Experiment(SpecModel):
     reference: Reference | None = None
     """Published results to compare with. Default: none."""
     kernel: Annotated[str, Field(pattern=_LINUX)] | None = None
-    """Version of Linux that the runs need, in quotes: `'7.3'`. In virtual time its kernel is built
-    from the package of its source; hosts must run it. Default: 6.12 in virtual time, any on
-    hosts."""
+    """Version of Linux that the runs need, in quotes: `'7.3'`, or a name that `tcpf-lab kernel add`
+    has registered. In virtual time the kernel is built, of a version from the package of its
+    source; hosts must run the version. Default: 6.12 in virtual time, any on hosts."""
     topology: Topology
     """Machines and links."""
     tcp: Tcp

@@ -16,17 +16,17 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from tcpf_lab.base.errors import DiskFullError, KernelBuildError, TestbedError
+from tcpf_lab.base.errors import DiskFullError, KernelBuildError, RequestError, TestbedError
 from tcpf_lab.base.making import free_bytes
 from tcpf_lab.plan.compose import Plan
 from tcpf_lab.results.layout import RunFiles
 from tcpf_lab.testbed.base import IN_VIRTUAL_TIME, bound
 from tcpf_lab.testbed.steal import RunQueueWait, TimeWithoutSteal
-from tcpf_lab.testbed.uml import guest_plan, preflight
+from tcpf_lab.testbed.uml import guest_plan, preflight, registered
 from tcpf_lab.testbed.uml import kernel as uml_kernel
 from tcpf_lab.testbed.uml.recipe import in_numbers, plugin_of
 
@@ -34,6 +34,9 @@ from tcpf_lab.testbed.uml.recipe import in_numbers, plugin_of
 LOOK_EVERY_S = 0.2
 #: Maximum that counts between two checks, s: a clock that jumps makes no guest hang.
 LONGEST_LOOK_S = 2.0
+
+#: How long a guest that is stopped may take to write its console, s.
+LAST_WORDS_S = 1.0
 
 _should_stop: Callable[[], bool] = lambda: False  # noqa: E731
 
@@ -95,6 +98,8 @@ def _wait(guest: subprocess.Popen[bytes], deadline: float) -> int | None:
             if stopping():
                 raise KeyboardInterrupt
             if passed.seconds() - queued.seconds() > deadline:
+                guest.terminate()  # User-Mode Linux writes what it has buffered of its console
+                select.select([descriptor], [], [], LAST_WORDS_S)
                 return None
     finally:
         os.close(descriptor)
@@ -243,10 +248,16 @@ UML_DIRECTORY = ".uml"
 class UmlTestbed:
     """Run plans in User-Mode Linux guests built by ``tcpf-lab kernel build``."""
 
-    kernel: uml_kernel.Kernel
+    kernel: uml_kernel.Kernel  #: of plans that name none
     memory_mb: int = preflight.MEMORY_MB
     watchdog_base: float = WATCHDOG_BASE_S
     seccomp: str = "auto"  #: how guest processes are held: by seccomp, or (``off``) by ptrace
+    messages: tuple[str, ...] = ()  #: what the console shows, instead of the variant's own
+    stands_in: bool = (
+        False  #: ``kernel`` is another one, as that of plans that name none is missing
+    )
+    #: Kernels that plans name, as they were found first: a worker process takes them along.
+    named: dict[str, uml_kernel.Kernel] = field(default_factory=dict)
 
     name = "uml"
     clock = "virtual"
@@ -254,14 +265,20 @@ class UmlTestbed:
     parallel = True
 
     def kernel_of(self, plan: Plan) -> uml_kernel.Kernel:
-        """Return the kernel of the version that ``plan`` needs.
+        """Return the kernel of the version or name that ``plan`` needs.
 
         Raises
         ------
+        RequestError
+            If it names one that is not registered.
         KernelBuildError
             If it is not built.
         """
-        return uml_kernel.require(version=plan.kernel) if plan.kernel else self.kernel
+        if not plan.kernel:
+            return uml_kernel.require() if self.stands_in else self.kernel
+        if plan.kernel not in self.named:
+            self.named[plan.kernel] = registered.require(plan.kernel)
+        return self.named[plan.kernel]
 
     def identity(self, plan: Plan) -> dict[str, str]:
         """Name the kernel, its command line, the guest programs, and the modules ``plan`` loads.
@@ -270,7 +287,7 @@ class UmlTestbed:
         """
         try:
             kernel = self.kernel_of(plan)
-        except KernelBuildError:
+        except (KernelBuildError, RequestError):
             return {}
         _, *parameters = self._command(plan, seed=0)
         return {
@@ -284,7 +301,7 @@ class UmlTestbed:
         """Return the problems that show before a boot, one sentence each."""
         try:
             kernel = self.kernel_of(plan)
-        except KernelBuildError as error:
+        except (KernelBuildError, RequestError) as error:
             return (f"{error.message}: {error.hint}",)
         return tuple(
             problem
@@ -324,6 +341,8 @@ class UmlTestbed:
             "kernel_key": kernel.key,
             "kernel_sha256": kernel.sha256,
             "kernel_patches": list(kernel.patches),
+            **({"kernel_origin": kernel.origin} if kernel.origin else {}),
+            **({"kernel_config": list(kernel.config)} if kernel.config else {}),
             "modules": self._loaded(plan),
             "memory_mb": self._memory_mb(plan),
             "host_machine": platform.machine(),
@@ -354,7 +373,7 @@ class UmlTestbed:
             "rootflags=/",
             "ro",
             *([f"seccomp={self.seccomp}"] if in_numbers(kernel.version) >= WITH_SECCOMP else []),
-            *MESSAGES[kernel.variant],
+            *(self.messages or MESSAGES[kernel.variant]),
             "con=null",
             "con0=null,fd:1",
             "ssl=null",

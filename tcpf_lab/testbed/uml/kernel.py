@@ -13,19 +13,19 @@ import hashlib
 import os
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from tcpf_lab.base.errors import KernelBuildError, RequestError
 from tcpf_lab.base.making import is_disk_full
 from tcpf_lab.results.command import command
 from tcpf_lab.results.layout import as_json, read_json, write_json
 from tcpf_lab.testbed.uml import recipe as uml_recipe
-from tcpf_lab.testbed.uml.recipe import BUILT_WITH, DEFAULT_SOURCE, Recipe
+from tcpf_lab.testbed.uml.recipe import BUILT_WITH, DEFAULT_SOURCE, Recipe, Tarball
 from tcpf_lab.testbed.workshop import Progress, Workshop, one_at_a_time, require_room
 
 #: Disk space of a build while it runs (source 0.5 GB, objects 0.3 GB), with a margin.
@@ -43,28 +43,57 @@ _NEEDED = {
 }
 
 
+class Source(Protocol):
+    """What a kernel is made from."""
+
+    @property
+    def name(self) -> str:
+        """File name, or ``git``."""
+
+    @property
+    def version(self) -> str:
+        """Of Linux, ``7.3.4``."""
+
+    @property
+    def digest(self) -> str:
+        """Hash of the content."""
+
+    @property
+    def origin(self) -> dict[str, object]:
+        """What a run's manifest says of it."""
+
+    @property
+    def described(self) -> str:
+        """One phrase for a person."""
+
+    @property
+    def workplace(self) -> Path | None:
+        """Directory of the source and of objects that stay from build to build, if any."""
+
+    def filled(self, recipe: Recipe, shop: Workshop) -> AbstractContextManager[None]:
+        """Put the source, patched, into the workshop's tree, to be compiled within."""
+
+
 @dataclass(frozen=True)
 class Order:
     """What is to be built, from what, and where it is stored."""
 
     recipe: Recipe
-    source: Path
-    top: str  #: name of the source's top directory
-    version: str  #: of the source
-    source_sha256: str
+    source: Source
     compiler: str
     root: Path  #: the cache
     progress: Progress
+    check: Callable[[Kernel], None] | None = None  #: of the new kernel, before others see it
 
     @cached_property
     def entry(self) -> Path:
         """Directory of the finished kernel, programs and modules."""
-        return self.root / uml_recipe.key(self.recipe.digest, self.source_sha256, self.compiler)
+        return self.root / uml_recipe.key(self.recipe.digest, self.source.digest, self.compiler)
 
     @cached_property
     def kernel_key(self) -> str:
         """Identify the kernel alone: equal for entries that differ in programs and modules."""
-        return uml_recipe.key(self.recipe.kernel_digest, self.source_sha256, self.compiler)
+        return uml_recipe.key(self.recipe.kernel_digest, self.source.digest, self.compiler)
 
 
 def make(order: Order, lock: int, before: Order | None = None) -> None:
@@ -83,9 +112,11 @@ def make(order: Order, lock: int, before: Order | None = None) -> None:
     shutil.rmtree(work, ignore_errors=True)
     log = work / LOG
     try:
-        (work / "source").mkdir(parents=True)
+        work.mkdir()
+        tree = order.source.workplace or work / "source"
+        tree.mkdir(parents=True, exist_ok=True)
         environment = uml_recipe.build_environment()
-        shop = Workshop(work / "source", log, order.progress, environment, keep_open=(lock,))
+        shop = Workshop(tree, log, order.progress, environment, keep_open=(lock,))
         for each in (before, order) if before else (order,):
             _make_one(each, shop, work / each.recipe.variant)
     except KernelBuildError as error:
@@ -102,6 +133,9 @@ def _make_one(order: Order, shop: Workshop, result: Path) -> None:
     _fill(order, shop, result)
     shutil.copyfile(shop.log, result / LOG)
     _write_facts(order, result, time.monotonic() - started)
+    if order.check:
+        order.progress("boot", 0.0)
+        order.check(_kernel(result))
     shutil.rmtree(order.entry, ignore_errors=True)
     result.rename(order.entry)
 
@@ -114,17 +148,43 @@ def _fill(order: Order, shop: Workshop, result: Path) -> None:
             _link(twin / name, result / name)
     else:
         _build_kernel(order, shop, result)
+    like = _same_guest(order, result) if order.source.workplace else None
+    if like:
+        for name in (*order.recipe.programs, uml_recipe.MODULES, uml_recipe.PLUGINS):
+            _link(like / name, result / name)
+        return
     uml_recipe.compile_programs(order.recipe, result, shop)
     uml_recipe.compile_modules(order.recipe, result / TREE, result, shop)
 
 
+def _same_guest(order: Order, result: Path) -> Path | None:
+    """Find an entry whose programs and modules are those of ``result``, and share its tree.
+
+    They are where the tree for modules has the same files, but for the addresses of symbols.
+    """
+    wanted = uml_recipe.interface(result / TREE)
+    for facts in order.root.glob(f"[!.]*/{FACTS}"):
+        entry, known = facts.parent, read_facts(facts)
+        same = known.get("interface") == wanted and known.get("guest") == _guest(order)
+        if same and not damage(entry):
+            symbols = (result / TREE / uml_recipe.SYMBOLS).read_bytes()
+            shutil.rmtree(result / TREE)
+            _link(entry / TREE, result / TREE)
+            (result / TREE / uml_recipe.SYMBOLS).unlink()
+            (result / TREE / uml_recipe.SYMBOLS).write_bytes(symbols)
+            return entry
+    return None
+
+
+def _guest(order: Order) -> str:
+    return uml_recipe.key(order.recipe.guest_digest, "", order.compiler)
+
+
 def _build_kernel(order: Order, shop: Workshop, result: Path) -> None:
     require_room(order.root, NEEDED_BYTES, KernelBuildError, "a kernel build needs {}")
-    if not any(shop.tree.iterdir()):
-        uml_recipe.unpack(order.source, order.top, shop)
-        uml_recipe.apply_patches(order.recipe, shop)
-    uml_recipe.configure(order.recipe, shop)
-    uml_recipe.compile_kernel(shop, len(os.sched_getaffinity(0)))
+    with order.source.filled(order.recipe, shop):
+        uml_recipe.configure(order.recipe, shop)
+        uml_recipe.compile_kernel(shop, len(os.sched_getaffinity(0)))
     shutil.copy2(shop.tree / KERNEL, result / KERNEL)
     uml_recipe.keep_for_modules(shop.tree, result / TREE)
 
@@ -210,14 +270,19 @@ def _write_facts(order: Order, result: Path, seconds: float) -> None:
         "variant": order.recipe.variant,
         "modules": uml_recipe.hashes(result / uml_recipe.MODULES),
         "plugins": uml_recipe.hashes(result / uml_recipe.PLUGINS),
-        "version": order.version,
+        "version": order.source.version,
         "sha256": uml_recipe.sha256_of(result / KERNEL),
         "programs": {name: uml_recipe.sha256_of(result / name) for name in order.recipe.programs},
         "patches": list(order.recipe.patch_names),
         "compiler": order.compiler,
         "source": order.source.name,
+        "origin": order.source.origin,
         "build_seconds": round(seconds, 1),
     }
+    if order.source.workplace:
+        facts |= {"guest": _guest(order), "interface": uml_recipe.interface(result / TREE)}
+    if order.recipe.added:
+        facts["config"] = list(order.recipe.added.config)
     write_json(result / FACTS, with_digest(facts))
 
 
@@ -250,6 +315,8 @@ class Kernel:
     programs: dict[str, str]  #: of the guest: name -> content hash, ``tcpf-traffic``
     modules: dict[str, str]  #: name -> content hash, ``sch_rio``
     plugins: dict[str, str]  #: of ``tc``: name -> content hash, ``q_rio``
+    origin: dict[str, Any] = field(default_factory=dict)  #: of the source, for manifests
+    config: tuple[str, ...] = ()  #: lines that the user has added
 
     @property
     def directory(self) -> Path:
@@ -299,6 +366,20 @@ def find(cache: Path | None = None, recipe: Recipe | None = None) -> Kernel | No
         if not damage(entry):
             return _kernel(entry)
     return None
+
+
+def built_versions() -> list[str]:
+    """List the versions of Linux, as 7.3, whose kernels are built from the present recipe."""
+    facts = (read_facts(path) for path in cache_directory().glob(f"[!.]*/{FACTS}"))
+    versions = {".".join(each["version"].split(".")[:2]) for each in facts if _sound(each)}
+    known = sorted(versions, key=uml_recipe.in_numbers)
+    return [each for each in known if find(recipe=uml_recipe.load(version=each))]
+
+
+def any_built() -> Kernel | None:
+    """Return some kernel that has been built, if there is one."""
+    entries = (path.parent for path in sorted(cache_directory().glob(f"[!.]*/{FACTS}")))
+    return next((_kernel(entry) for entry in entries if not damage(entry)), None)
 
 
 def damaged(cache: Path | None = None, recipe: Recipe | None = None) -> list[str]:
@@ -374,22 +455,41 @@ def build(
     uml_recipe.require_tools()
     top, version = uml_recipe.source_version(tarball)
     uml_recipe.check_version(version, what, tarball)
+    with at_work(root, report) as lock:
+        # With the lock: two that wrote the hash down would collide.
+        sha256 = uml_recipe.source_sha256(tarball, root)
+        compiler = uml_recipe.compiler_version()
+        order = Order(what, Tarball(tarball, top, version, sha256), compiler, root, report)
+        if damage(order.entry):
+            first = _to_build_first(order)
+            make(order, lock, first)
+            if first:
+                _select(first.entry, first.recipe.variant)
+        _select(order.entry, what.variant)
+    return _kernel(order.entry)
+
+
+def build_order(order: Order, lock: int) -> Kernel:
+    """Build what was ordered unless it is there; for who holds the lock of `at_work`."""
+    if damage(order.entry):
+        make(order, lock)
+    return _kernel(order.entry)
+
+
+def entry_of(order: Order) -> Kernel | None:
+    """Return what was ordered, if it is there and not damaged."""
+    return None if damage(order.entry) else _kernel(order.entry)
+
+
+@contextmanager
+def at_work(root: Path, report: Progress) -> Iterator[int]:
+    """Be the only one who builds in a cache, and begin without leftovers."""
     with _disk_errors(root):
         make_cache(root)
-        # Before the hash: two that wrote it down would collide.
         with one_at_a_time(root, report) as lock:
             for leftover in root.glob(TEMPORARY + "*"):
                 shutil.rmtree(leftover, ignore_errors=True)
-            sha256 = uml_recipe.source_sha256(tarball, root)
-            compiler = uml_recipe.compiler_version()
-            order = Order(what, tarball, top, version, sha256, compiler, root, report)
-            if damage(order.entry):
-                first = _to_build_first(order)
-                make(order, lock, first)
-                if first:
-                    _select(first.entry, first.recipe.variant)
-            _select(order.entry, what.variant)
-    return _kernel(order.entry)
+            yield lock
 
 
 def status(cache: Path | None = None) -> dict[str, Any]:
@@ -422,7 +522,8 @@ def _kernel(entry: Path) -> Kernel:
     facts = read_facts(entry / FACTS)
     same = ("kernel_key", "variant", "version", "sha256", "programs", "modules", "plugins")
     values = {name: facts[name] for name in same}
-    return Kernel(entry / KERNEL, entry.name, patches=tuple(facts["patches"]), **values)
+    added = {"origin": facts.get("origin", {}), "config": tuple(facts.get("config", ()))}
+    return Kernel(entry / KERNEL, entry.name, patches=tuple(facts["patches"]), **values, **added)
 
 
 def _select(entry: Path, variant: str) -> None:

@@ -15,14 +15,15 @@ import shutil
 import subprocess
 import tarfile
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from tcpf_lab.base import shipped
-from tcpf_lab.base.errors import KernelBuildError, RequestError
+from tcpf_lab.base.errors import KernelAbsentError, KernelBuildError, RequestError
 from tcpf_lab.results.layout import write_json
-from tcpf_lab.testbed.workshop import Workshop
+from tcpf_lab.testbed.workshop import Workshop, last_lines
 
 #: Where Debian's package puts the source.
 DEFAULT_SOURCE = Path("/usr/src/linux-source-6.12.tar.xz")
@@ -80,6 +81,8 @@ VARIANTS = {
 #: Variant -> one with the same patches.  Where neither has been built, both are, in one source
 #: tree: for the second little is compiled again.
 BUILT_WITH = {"unlogged": "standard"}
+#: Options of registered kernels: `boot` shows the messages of one that hangs before its console.
+OF_REGISTERED = ("CONFIG_EARLY_PRINTK=y",)
 #: Static: in a guest every page that a dynamic linker touches costs 20 us.  Without contraction a
 #: sum of products, and so a random draw, is the same on every processor.
 PROGRAM_FLAGS = (
@@ -100,12 +103,22 @@ BUILD_FORMAT = 1
 
 
 @dataclass(frozen=True)
+class Added:
+    """The user's part of a registered kernel: patches after the project's, configuration."""
+
+    source: str  #: ``git`` or ``tarball``
+    patches: tuple[Path, ...] = ()
+    config: tuple[str, ...] = ()  #: lines, each an option
+
+
+@dataclass(frozen=True)
 class Recipe:
     """The project's own part: version, configuration, patches, guest programs, modules."""
 
     root: Path
     variant: str = "standard"
     version: str = ""  #: of Linux, ``6.12``, of which point releases are accepted
+    added: Added | None = None  #: what a registered kernel has beyond that
 
     @cached_property
     def series(self) -> str:
@@ -130,6 +143,8 @@ class Recipe:
             for line in map(str.strip, fragment.read_text(encoding="ascii").splitlines()):
                 if line and not line.startswith("#"):
                     options[line.partition("=")[0]] = line
+        for line in (*OF_REGISTERED, *self.added.config) if self.added else ():
+            options[line.partition("=")[0]] = line
         return "".join(f"{line}\n" for line in options.values())
 
     @cached_property
@@ -140,12 +155,17 @@ class Recipe:
         if self.series:
             found[0] += (self.root / PATCHES / self.series).glob("[0-9]*.patch")
             found[0].sort(key=lambda patch: (patch.name, len(patch.parts)))
-        return tuple(itertools.chain.from_iterable(found))
+        return (*itertools.chain.from_iterable(found), *(self.added.patches if self.added else ()))
 
     @property
     def patch_names(self) -> tuple[str, ...]:
         """Names of the patches; of those for a version or variant with their directory."""
-        return tuple(str(patch.relative_to(self.root / PATCHES)) for patch in self.patches)
+        return tuple(map(self.name_of, self.patches))
+
+    def name_of(self, patch: Path) -> str:
+        """Name a patch: the project's below their directory, the user's by their path."""
+        own = self.root / PATCHES
+        return str(patch.relative_to(own) if patch.is_relative_to(own) else patch)
 
     @property
     def programs(self) -> dict[str, tuple[Path, ...]]:
@@ -174,29 +194,44 @@ class Recipe:
     @cached_property
     def kernel_digest(self) -> str:
         """Hash of what the kernel is made from: version, fragment, patches, way of building."""
+        added = self.added
+        own = self.patches[: -len(added.patches)] if added and added.patches else self.patches
         parts = {
             "format": BUILD_FORMAT,
             "version": self.version,
             "make": [*MAKE, MAKE_ENVIRONMENT],
-            "files": self._hashes(*self.configs, *self.patches),
+            "files": self._hashes(*self.configs, *own),
         }
+        if added:
+            patches = [sha256_of(patch) for patch in added.patches]
+            parts["added"] = [added.source, OF_REGISTERED, added.config, patches]
         return _digest(parts)
 
     @cached_property
     def digest(self) -> str:
         """Hash of everything: the kernel, the guest programs, modules and plugins."""
-        parts = {
-            "kernel": self.kernel_digest,
-            "flags": PROGRAM_FLAGS,
-            "files": self._hashes(*self.program_files, *self.module_files),
-        }
-        return _digest(parts)
+        return _digest({"kernel": self.kernel_digest, **self._guest})
+
+    @cached_property
+    def guest_digest(self) -> str:
+        """Hash of what guest programs, modules and plugins are made from, but for the kernel."""
+        return _digest(self._guest)
+
+    @property
+    def _guest(self) -> dict[str, object]:
+        files = self._hashes(*self.program_files, *self.module_files)
+        return {"flags": PROGRAM_FLAGS, "files": files}
 
     def _hashes(self, *files: Path) -> dict[str, str]:
         return {str(file.relative_to(self.root)): sha256_of(file) for file in files}
 
 
-def load(root: Path | None = None, variant: str = "standard", version: str = "") -> Recipe:
+def load(
+    root: Path | None = None,
+    variant: str = "standard",
+    version: str = "",
+    added: Added | None = None,
+) -> Recipe:
     """Read the recipe in ``root`` (default: the project's ``kernel`` directory).
 
     Parameters
@@ -207,6 +242,8 @@ def load(root: Path | None = None, variant: str = "standard", version: str = "")
         One of `VARIANTS`.
     version : str, optional
         Of Linux, ``7.3``; by default that of ``uml/version``.
+    added : Added, optional
+        What the user adds.
 
     Raises
     ------
@@ -218,7 +255,7 @@ def load(root: Path | None = None, variant: str = "standard", version: str = "")
     if variant not in VARIANTS:
         raise RequestError(f"unknown variant '{variant}'; allowed: {', '.join(VARIANTS)}")
     root = root or shipped.directory("kernel")
-    recipe = Recipe(root, variant, version or _default_version(root))
+    recipe = Recipe(root, variant, version or _default_version(root), added)
     known = [path.name for path in (root / PATCHES).glob("[0-9]*") if path.is_dir()]
     if known and not recipe.series:
         first = min(known, key=in_numbers)
@@ -302,7 +339,7 @@ def source_version(source: Path) -> tuple[str, str]:
                 top, _, name = member.name.removeprefix("./").partition("/")
                 handle = archive.extractfile(member) if name == "Makefile" else None
                 if handle:
-                    return top, _makefile_version(handle.read().decode("utf-8", "replace"), source)
+                    return top, makefile_version(handle.read().decode("utf-8", "replace"), source)
     except (tarfile.TarError, EOFError, OSError, ValueError) as error:
         raise KernelBuildError(f"not a readable tarball: {error}", where=str(source)) from None
     raise KernelBuildError("not a kernel source: no Makefile in it", where=str(source))
@@ -342,7 +379,8 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
-def _makefile_version(text: str, source: Path) -> str:
+def makefile_version(text: str, source: Path) -> str:
+    """Return the version in the text of a kernel's Makefile: ``6.12.117``."""
     lines = (line.partition("=") for line in text.splitlines()[:8])
     values = {name.strip(): value.strip() for name, _, value in lines}
     numbers = [values.get(word, "") for word in ("VERSION", "PATCHLEVEL", "SUBLEVEL")]
@@ -405,7 +443,7 @@ def require_tools() -> None:
     """Raise if packages for a build are missing, naming all."""
     missing = missing_packages()
     if missing:
-        raise KernelBuildError(
+        raise KernelAbsentError(
             f"missing packages for a kernel build: {', '.join(missing)}",
             hint=f"sudo apt-get install {' '.join(missing)}",
         )
@@ -424,6 +462,42 @@ def build_environment() -> dict[str, str]:
     """Return an environment without variables of the user that would change the build."""
     inherited = {n: os.environ[n] for n in ("PATH", "HOME", "TMPDIR") if n in os.environ}
     return {**inherited, **MAKE_ENVIRONMENT}
+
+
+@dataclass(frozen=True)
+class Tarball:
+    """The source of a kernel as it is distributed."""
+
+    place: Path
+    top: str  #: name of its top directory
+    version: str  #: of Linux, ``7.3.4``
+    digest: str  #: sha256
+
+    #: Nothing of a build stays.
+    workplace: None = None
+
+    @property
+    def name(self) -> str:
+        """File name."""
+        return self.place.name
+
+    @property
+    def origin(self) -> dict[str, object]:
+        """What a run's manifest says of the source."""
+        return {"source": self.name, "sha256": self.digest}
+
+    @property
+    def described(self) -> str:
+        """One phrase for a person."""
+        return self.name
+
+    @contextmanager
+    def filled(self, recipe: Recipe, shop: Workshop) -> Iterator[None]:
+        """Unpack and patch, unless another variant has done so."""
+        if not any(shop.tree.iterdir()):
+            unpack(self.place, self.top, shop)
+            apply_patches(recipe, shop)
+        yield
 
 
 def unpack(source: Path, top: str, shop: Workshop) -> None:
@@ -453,8 +527,30 @@ def apply_patches(recipe: Recipe, shop: Workshop) -> None:
     """Apply every patch without fuzz."""
     for number, patch in enumerate(recipe.patches):
         shop.progress("patch", number / len(recipe.patches))
-        shop.run(["patch", "-p1", "--fuzz=0", "--forward", f"--input={patch.resolve()}"])
+        try:
+            shop.run(["patch", "-p1", "--fuzz=0", "--forward", f"--input={patch.resolve()}"])
+        except KernelBuildError as error:
+            raise patch_refused(patch, recipe, last_lines(shop.log), error.where) from None
     shop.progress("patch", 1.0)
+
+
+#: Of what `git apply` and `patch` say, what is no reason.
+_NO_REASON = re.compile(r"^(patching file |Hunk #\d+ succeeded|error: patch failed: )")
+
+
+def patch_refused(patch: Path, recipe: Recipe, said: Sequence[str], where: str) -> KernelBuildError:
+    """Return the error of a patch that does not apply, with files and hunks of the program's."""
+    failed = [line.removeprefix("error: ") for line in said if line.startswith("error: patch f")]
+    reasons = failed or [line for line in said if line and not _NO_REASON.match(line)]
+    listed = "".join(f"\n    {line}" for line in reasons[:_SHOWN])
+    own = patch in (recipe.added.patches if recipe.added else ())
+    whose = "patch" if own else "tcpf-lab's patch"
+    return KernelBuildError(
+        f"{whose} {recipe.name_of(patch)} does not apply to this Linux {recipe.version}:{listed}",
+        where=where,
+        hint=f"rebase the {'patch' if own else 'source'} there: patches apply without fuzz, "
+        "the user's after those of tcpf-lab",
+    )
 
 
 def configure(recipe: Recipe, shop: Workshop) -> None:
@@ -465,9 +561,11 @@ def configure(recipe: Recipe, shop: Workshop) -> None:
     shop.run([*MAKE, f"KCONFIG_ALLCONFIG={fragment.resolve()}", "allnoconfig"])
     dropped = unsatisfied(fragment, shop.tree / ".config")
     if dropped:
+        added = recipe.added.config if recipe.added else ()
+        own = all(line in added for line in dropped)
         raise KernelBuildError(
             f"the kernel configuration drops {', '.join(dropped)}",
-            where=", ".join(map(str, recipe.configs)),
+            where="--config" if own else ", ".join(map(str, recipe.configs)),
             hint="check the option's 'depends on' in its Kconfig file, or remove the line",
         )
     shop.progress("configure", 1.0)
@@ -495,8 +593,31 @@ def compile_kernel(shop: Workshop, jobs: int) -> None:
         steps += bool(_STEP.match(line))
         shop.progress("compile", min(steps / EXPECTED_STEPS, 0.99))
 
-    shop.run_counting([*MAKE, f"-j{jobs}", "linux", "modules"], line_read)
+    try:
+        shop.run_counting([*MAKE, f"-j{jobs}", "linux", "modules"], line_read)
+    except KernelBuildError as error:
+        faults = _compiler_errors(shop.log, str(shop.tree.resolve()))
+        if not faults:
+            raise
+        listed = "".join(f"\n    {fault}" for fault in faults[:_SHOWN])
+        raise KernelBuildError(
+            f"the kernel does not compile:{listed}", where=error.where, hint=error.hint
+        ) from None
     shop.progress("compile", 1.0)
+
+
+#: What a compiler, a linker, kconfig or make's own pass call the reason that nothing is built.
+_DECISIVE = re.compile(
+    r"^(\S+?:\d+:(\d+:)? (fatal )?error: .*|ERROR: modpost: .*|\S*ld: .*"
+    r"|.*undefined reference to .*|\S+?:\d+: (syntax error|unknown .*|\*\*\* .*))$"
+)
+
+
+def _compiler_errors(log: Path, tree: str) -> list[str]:
+    output = log.read_text(encoding="utf-8", errors="replace").rpartition("\n$ ")[2]
+    found = (line.replace(f"{tree}/", "") for line in output.splitlines())
+    full = "No space left"  # which has an error of its own
+    return list(dict.fromkeys(line for line in found if _DECISIVE.match(line) and full not in line))
 
 
 def compile_programs(recipe: Recipe, target: Path, shop: Workshop) -> None:
@@ -517,6 +638,16 @@ def keep_for_modules(tree: Path, target: Path) -> None:
         everything = name in ("include", "scripts")
         ignore = _objects if everything else _neither_header_nor_makefile
         shutil.copytree(tree / name, target / name, symlinks=True, ignore=ignore)
+
+
+#: Of the tree for modules, the addresses of symbols: no module is built from them.
+SYMBOLS = "System.map"
+
+
+def interface(tree: Path) -> str:
+    """Hash what modules are built from."""
+    files = sorted(path for path in tree.rglob("*") if path.is_file() and path.name != SYMBOLS)
+    return _digest({str(path.relative_to(tree)): sha256_of(path) for path in files})
 
 
 def _objects(_directory: str, names: list[str]) -> set[str]:

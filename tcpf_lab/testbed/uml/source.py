@@ -1,14 +1,17 @@
-"""The source of a version of Linux: the distribution's package, installed or fetched."""
+"""Building a kernel by version or by name; the source of a version is fetched if need be."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
-from tcpf_lab.base.errors import KernelBuildError
+from tcpf_lab.base.errors import KernelAbsentError, KernelBuildError, RequestError
+from tcpf_lab.results.command import command
+from tcpf_lab.testbed.uml import boot, registered
 from tcpf_lab.testbed.uml import kernel as uml_kernel
 from tcpf_lab.testbed.uml import recipe as uml_recipe
 from tcpf_lab.testbed.workshop import Progress, Workshop, one_at_a_time, require_room
@@ -32,7 +35,8 @@ def build(
     Parameters
     ----------
     version : str, optional
-        Of Linux, ``7.3``; by default the tarball's, or else the one that experiments run on.
+        Of Linux, ``7.3``, or the name of a registered kernel; by default the tarball's version, or
+        else the one that experiments run on.
     tarball : Path, optional
         Its source; by default the package's.
     progress : callable, optional
@@ -40,12 +44,54 @@ def build(
     variant : str, optional
         One of `uml_recipe.VARIANTS`.
     """
+    if registered.is_name(version):
+        if tarball is not None:
+            raise RequestError(
+                f"the source of '{version}' is registered",
+                where="--source",
+                hint=f"`{command('kernel', 'add', version, '--source', tarball)}`",
+            )
+        return build_registered(registered.get(version), progress, variant)
     if tarball is not None and not version:
         _, found = uml_recipe.source_version(tarball)
         version = ".".join(found.split(".")[:2])
     recipe = uml_recipe.load(variant=variant, version=version)
     source = tarball or obtain(recipe.version, progress)
     return uml_kernel.build(source, None, progress, recipe)
+
+
+def build_registered(
+    what: registered.Registration, progress: Progress, variant: str = "standard", revision: str = ""
+) -> uml_kernel.Kernel:
+    """Build a registered kernel as its source is now, unless it is there; boot it once.
+
+    Of a git tree, `make` compiles only what has changed since the last build of the name.
+
+    Parameters
+    ----------
+    what : Registration
+        The kernel; it need not be on file.
+    progress : callable
+        Told phases and shares.
+    variant : str, optional
+        One of `uml_recipe.VARIANTS`.
+    revision : str, optional
+        Of a git tree: take this one, not what is checked out.
+
+    Raises
+    ------
+    KernelBuildError
+        If a patch does not apply, something does not compile, or the kernel does not boot.
+    """
+    order = registered.look(what, variant, revision, progress)
+    kernel = uml_kernel.entry_of(order)
+    if kernel is None:
+        uml_recipe.require_tools()
+        with uml_kernel.at_work(order.root, progress) as lock:
+            kernel = uml_kernel.build_order(dataclasses.replace(order, check=boot.check), lock)
+    if variant == "standard" and not revision:
+        return registered.remember(what.name, order, kernel)
+    return kernel
 
 
 def package(version: str) -> str:
@@ -81,7 +127,7 @@ def obtain(version: str, progress: Progress, cache: Path | None = None) -> Path:
 
     Raises
     ------
-    KernelBuildError
+    KernelAbsentError
         If no suite of Debian's archive has it, the archive cannot be reached, or there is no room.
     """
     root = cache or cache_directory()
@@ -97,7 +143,10 @@ def obtain(version: str, progress: Progress, cache: Path | None = None) -> Path:
         if tarball := find(version, root):
             return tarball
         require_room(root, NEEDED_BYTES, KernelBuildError, "the source of a kernel needs {}")
-        found = _fetched(version, Path(at), progress)
+        try:
+            found = _fetched(version, Path(at), progress)
+        except KernelBuildError as error:
+            raise KernelAbsentError(error.message, where=error.where, hint=error.hint) from None
         return found.rename(root / found.name)
 
 

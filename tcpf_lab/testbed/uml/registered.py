@@ -1,0 +1,315 @@
+"""Kernels that the user has named: a tarball or a git tree, patches and configuration of his own.
+
+Each is a small file in the user's configuration, ``$XDG_CONFIG_HOME/tcpf-lab/kernels/NAME.toml``.
+What is built from them is in the cache with the others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tcpf_lab.base.errors import KernelBuildError, LabError, RequestError
+from tcpf_lab.results.command import command
+from tcpf_lab.results.layout import write_text
+from tcpf_lab.spec.model import KERNEL_NAME
+from tcpf_lab.spec.words import closest
+from tcpf_lab.testbed.uml import gittree
+from tcpf_lab.testbed.uml import kernel as uml_kernel
+from tcpf_lab.testbed.uml import recipe as uml_recipe
+from tcpf_lab.testbed.uml.kernel import Kernel, Order
+from tcpf_lab.testbed.workshop import Progress, one_at_a_time
+
+_OPTION = re.compile(r'CONFIG_[A-Z0-9_]+=(y|n|-?\d+|0x[0-9a-fA-F]+|"[^"\n]*")')
+_UNSET = re.compile(r"# (CONFIG_[A-Z0-9_]+) is not set")
+_SUFFIX = ".toml"
+
+
+@dataclass(frozen=True)
+class Registration:
+    """What the user has said of a kernel."""
+
+    name: str
+    source: Path  #: a tarball, or the top of a git tree
+    patches: tuple[Path, ...] = ()
+    config: tuple[str, ...] = ()  #: lines, and paths of files with lines
+
+    @property
+    def bench(self) -> Path:
+        """Directory in the cache in which a git tree is built again and again."""
+        return uml_kernel.cache_directory().with_name("trees") / self.name
+
+    def lines(self) -> tuple[str, ...]:
+        """Give the lines of the configuration, those of files among them.
+
+        Raises
+        ------
+        RequestError
+            If a line is not an option, or a file cannot be read.
+        """
+        found = []
+        for words in self.config:
+            if words.startswith(("CONFIG_", "#")):
+                found += [(line, "--config") for line in words.splitlines()]
+            else:
+                found += [(line, words) for line in _read(Path(words)).splitlines()]
+        return tuple(line for text, where in found if (line := _option(text.strip(), where)))
+
+
+def directory() -> Path:
+    """Return the directory of registrations."""
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    try:
+        root = Path(base) if base.startswith("/") else Path.home() / ".config"
+    except RuntimeError:
+        message = "HOME is not set, and this user has no home directory"
+        raise RequestError(message, hint="set XDG_CONFIG_HOME to a directory") from None
+    return root / "tcpf-lab" / "kernels"
+
+
+def is_name(word: str) -> bool:
+    """Tell whether a word names a registered kernel, not a version."""
+    return re.fullmatch(KERNEL_NAME, word) is not None
+
+
+def names() -> list[str]:
+    """List the registered names."""
+    return sorted(path.stem for path in directory().glob(f"*{_SUFFIX}") if is_name(path.stem))
+
+
+def get(name: str) -> Registration:
+    """Return what is registered.
+
+    Raises
+    ------
+    RequestError
+        If there is no kernel of that name, or its file is damaged.
+    """
+    path = directory() / (name + _SUFFIX)
+    if not is_name(name) or not path.is_file():
+        known = names()
+        meant = closest(name, known)
+        have = f"; registered: {', '.join(known)}" if known else ""
+        raise RequestError(
+            f"no kernel '{name}' is registered{have}"
+            + (f". Did you mean '{meant}'?" if meant else ""),
+            hint=f"`{command('kernel', 'add', name, '--source', Path('GIT-TREE'))}`, "
+            "or a version such as '6.12'",
+        )
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        patches = tuple(map(Path, values["patches"]))
+        return Registration(name, Path(values["source"]), patches, tuple(values["config"]))
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        hint = f"`{command('kernel', 'remove', name)}`, and add it again"
+        raise RequestError(f"not a registration: {error!r}", where=str(path), hint=hint) from None
+
+
+def add(
+    name: str, source: Path, patches: Sequence[Path] = (), config: Sequence[str] = ()
+) -> tuple[Registration, str]:
+    """Register a kernel, in the place of one of the same name; return it and its version.
+
+    Raises
+    ------
+    RequestError
+        If the name, a file or a line of the configuration is not what it should be, or the version
+        is too early.
+    KernelBuildError
+        If the source is not a kernel's.
+    """
+    if not is_name(name):
+        raise RequestError(
+            f"'{name}' cannot name a kernel",
+            where="NAME",
+            hint="a letter, then up to 31 letters, digits or any of _+-: it must not look like "
+            "a version",
+        )
+    paths = [path if _option_like(path) else str(Path(path).absolute()) for path in config]
+    whole = Registration(
+        name, source.absolute(), tuple(path.absolute() for path in patches), tuple(paths)
+    )
+    version = look(whole).source.version
+    values = {
+        "source": str(whole.source),
+        "patches": [str(patch) for patch in whole.patches],
+        "config": list(whole.config),
+    }
+    lines = (f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in values.items())
+    text = "".join(lines)
+    try:
+        tomllib.loads(text.encode().decode())
+    except ValueError:
+        raise RequestError("a path or line is not plain text in UTF-8", where="NAME") from None
+    directory().mkdir(parents=True, exist_ok=True)
+    write_text(directory() / (name + _SUFFIX), text)
+    return whole, version
+
+
+def remove(name: str, progress: Progress = lambda _phase, _share: None) -> None:
+    """Forget a registered kernel, and what is kept for building it again.
+
+    What was built of it stays in the cache, as any other kernel.
+    """
+    path = directory() / (name + _SUFFIX)
+    if not path.exists():
+        get(name)
+    path.unlink()
+    bench = uml_kernel.cache_directory().with_name("trees") / name
+    if bench.exists():
+        uml_kernel.make_cache(uml_kernel.cache_directory())
+        with one_at_a_time(uml_kernel.cache_directory(), progress):
+            for each in bench.parent.glob(f"{name}*"):
+                if each.name.removeprefix(name) in ("", *(f".{v}" for v in uml_recipe.VARIANTS)):
+                    shutil.rmtree(each)
+
+
+def look(
+    what: Registration,
+    variant: str = "standard",
+    revision: str = "",
+    progress: Progress = lambda _phase, _share: None,
+) -> Order:
+    """Say what would be built from a registered kernel as its source is now.
+
+    Parameters
+    ----------
+    what : Registration
+        The kernel; it need not be on file.
+    variant : str, optional
+        One of `uml_recipe.VARIANTS`.
+    revision : str, optional
+        Of a git tree: take this one, not what is checked out.
+    progress : callable, optional
+        Of the build.
+
+    Raises
+    ------
+    LabError
+        If a file is missing, the source is not a kernel's, or its version is too early.
+    """
+    for patch in what.patches:
+        _read(patch)
+    cache = uml_kernel.cache_directory()
+    source: gittree.Snapshot | uml_recipe.Tarball
+    if what.source.is_dir():
+        bench = what.bench if variant == "standard" else Path(f"{what.bench}.{variant}")
+        uml_kernel.make_cache(bench)
+        source = gittree.snapshot(what.source, bench, revision)
+    elif what.source.is_file():
+        top, version = uml_recipe.source_version(what.source)
+        uml_kernel.make_cache(what.bench)
+        digest = uml_recipe.source_sha256(what.source, what.bench)
+        source = uml_recipe.Tarball(what.source, top, version, digest)
+    else:
+        raise RequestError(
+            "neither a git tree nor a tarball", where=str(what.source), hint="--source PATH"
+        )
+    series = ".".join(source.version.split(".")[:2])
+    added = uml_recipe.Added(
+        "git" if what.source.is_dir() else "tarball", what.patches, what.lines()
+    )
+    recipe = uml_recipe.load(variant=variant, version=series, added=added)
+    return Order(recipe, source, uml_recipe.compiler_version(), cache, progress)
+
+
+#: Kernels as this process has found or built them: all runs of one command are on the same.
+_found: dict[str, Kernel] = {}
+
+
+def remember(name: str, order: Order, kernel: Kernel) -> Kernel:
+    """Let `require` give this kernel from now on."""
+    # Two commits may have the same tree, and so the same kernel.
+    _found[name] = replace(kernel, origin=order.source.origin)
+    return _found[name]
+
+
+def require(kernel: str, variant: str = "standard") -> Kernel:
+    """Return the kernel of a name or a version.
+
+    Raises
+    ------
+    RequestError
+        If no such name is registered.
+    KernelBuildError
+        If it is not built, or its source has changed since.
+    """
+    if not is_name(kernel):
+        return uml_kernel.require(variant, kernel)
+    if kernel not in _found or variant != "standard":
+        order = look(get(kernel), variant)
+        built = uml_kernel.entry_of(order)
+        if built is None:
+            words = ("kernel", "build", kernel)
+            options = () if variant == "standard" else ("--variant", variant)
+            raise KernelBuildError(
+                f"kernel '{kernel}' is not built as its source is now ({order.source.described})",
+                hint=f"`{command(*words, *options)}`",
+            )
+        if variant != "standard":
+            return built
+        remember(kernel, order, built)
+    return _found[kernel]
+
+
+def at_hand() -> str | None:
+    """Return a kernel to take when another cannot be had: a registered one, or a built version."""
+    known = listed()
+    for each in sorted(known, key=lambda each: not each["built"]):
+        if "problem" not in each:
+            return str(each["name"])
+    return next(iter(uml_kernel.built_versions()), None)
+
+
+def listed() -> list[dict[str, Any]]:
+    """Describe every registered kernel: version, source, whether it is built as it is now."""
+    return [_described(name) for name in names()]
+
+
+def _described(name: str) -> dict[str, Any]:
+    row: dict[str, Any] = {"name": name, "version": None, "source": None, "built": False}
+    try:
+        what = get(name)
+        row |= {"source": str(what.source)}
+        row |= {"patches": list(map(str, what.patches)), "config": list(what.config)}
+        order = look(what)
+        built = uml_kernel.entry_of(order)
+        row |= {"version": order.source.version, "built": built is not None}
+        row |= {"path": str(built.path) if built else None, "origin": order.source.origin}
+    except LabError as error:
+        row["problem"] = str(error)
+    return row
+
+
+def _option_like(words: str) -> bool:
+    return words.startswith(("CONFIG_", "#"))
+
+
+def _option(line: str, where: str) -> str:
+    """Give a line of configuration in the form of the project's own; empty if it says nothing."""
+    if unset := _UNSET.fullmatch(line):
+        return f"{unset[1]}=n"
+    if not line or line.startswith("#"):
+        return ""
+    if not _OPTION.fullmatch(line):
+        raise RequestError(
+            f"not an option of the kernel: '{line}'",
+            where=where,
+            hint="CONFIG_NAME=y, =n, a number or a text in quotes; guests load no modules but "
+            "those of tcpf-lab, so m is not allowed",
+        )
+    return line
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise RequestError(f"cannot be read: {error.strerror}", where=str(path)) from None
