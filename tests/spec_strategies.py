@@ -385,7 +385,9 @@ def experiments(draw: st.DrawFn) -> Data:
     alone = kind != "parking_lot" or topology["bottlenecks"] == 1
     reference = st.one_of(
         st.sampled_from("ABCD").map(lambda config: {"config": config}),
-        st.sampled_from(["001", "003", "004", "ware", "rrul"]).map(lambda paper: {"paper": paper}),
+        st.sampled_from(["001", "003", "004", "ware", "rrul", "dualq"]).map(
+            lambda paper: {"paper": paper}
+        ),
     )
     tcp = draw(tcps())
     found = {name: draw(cases(background=alone)) for name in names}
