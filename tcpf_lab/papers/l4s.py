@@ -66,6 +66,11 @@ class Link:
         return each[SCALABLE].per(each[CLASSIC])
 
     @property
+    def shares(self) -> tuple[float, ...]:
+        """Share of the scalable flows, %, by seed."""
+        return tuple(100 * one for one in self.number(SCALABLE, "share").values_by_seed)
+
+    @property
     def windows(self) -> Numbers:
         """Window of a scalable flow over that of a classic one: throughput times mean RTT."""
         waits = (self.delay(name, "mean") for name in (SCALABLE, CLASSIC))
@@ -159,17 +164,17 @@ def _table(links: Sequence[Link], name: str) -> Table:
 
 def _figure(links: Sequence[Link], name: str) -> Drawing:
     points = [
-        Point(one.cell.case, 1e3 * one.rtt, one.rates.values_by_seed, f"{one.rate / 1e6:g} Mbit/s")
+        Point(one.cell.case, 1e3 * one.rtt, one.shares, f"{one.rate / 1e6:g} Mbit/s")
         for one in links
-        if one.rates
+        if one.shares
     ]
-    heads = "Scalable over classic throughput", "Means over seeds, 95 % intervals"
+    heads = "Share of the scalable flow", "Means over seeds, 95 % intervals"
     ticks = tuple(sorted({point.x for point in points}))
-    frame = Lines(*heads, "Base RTT (ms)", "Ratio", ticks, unit="ms")
+    frame = Lines(*heads, "Base RTT (ms)", "Share (%)", ticks, top=100, unit="ms")
     missing = () if points else ("no run",)
-    caption = "Throughput of the scalable flow over that of the classic one; 1 is an equal share."
+    caption = "50 % is an equal rate."
     return Drawing(
-        f"fig-{name}-rates", heads[0], caption, tuple(points), frame, missing, axis="Ratio"
+        f"fig-{name}-share", heads[0], caption, tuple(points), frame, missing, axis="Share (%)"
     )
 
 
