@@ -241,6 +241,7 @@ OTHERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 EXPECTED = {
     "Impairment.loss=0.999999": "all_connected",
     "FqCodel.memory_limit=1 B": "all_connected",
+    "Dualpi2.memlimit=1 B": "all_connected",
     "Cake.limit=590 B": "all_connected",
 }
 #: The next value of a key, by its kind.
