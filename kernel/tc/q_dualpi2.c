@@ -101,6 +101,23 @@ static void dualpi2_usage(void)
 		"                   [ l4s_ect | any_ect ] [ split_gso | no_split_gso ]\n");
 }
 
+static void refuse(const struct option *option, const char *text)
+{
+	static const char *const allowed[] = {
+		[NUMBER] = "a number from 0 to 4294967295",
+		[NUMBER_U8] = "a number from 0 to 255",
+		[PERCENT] = "a percentage from 0% to 100%",
+		[SIZE] = "a size in bytes, as 50000 or 50kb (1024 each), below 4gb",
+		[TIME] = "a time with its unit, as 15ms",
+		[TIME_OR_PACKETS] = "a time with its unit, as 1ms, or packets, as 5p",
+		[HERTZ] = "a number of Hz, 1/256 or more, as 0.16",
+	};
+	char message[120];
+
+	snprintf(message, sizeof(message), "%s is %s", option->name, allowed[option->value]);
+	invarg(message, text);
+}
+
 static int get_hertz(__u32 *scaled, const char *text)
 {
 	char *end;
@@ -154,7 +171,7 @@ static void add_option(struct nlmsghdr *n, const struct option *option, const ch
 		break;
 	}
 	if (wrong)
-		invarg(option->name, text);
+		refuse(option, text);
 	if (option->value == FLAG)
 		addattr8(n, MAX_MSG, attr, option->flag);
 	else if (option->value == NUMBER_U8 || option->value == PERCENT)
