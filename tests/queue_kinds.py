@@ -23,7 +23,12 @@ _PIE = {
 _FLOWS = {"flows": 512, "quantum": "2 kB", "memory_limit": "4 MB"}
 
 #: Kinds that need no key: what is not set is the kernel's default.
-OF_DEFAULTS = ("codel", "fq_codel", "pie", "fq_pie", "cake", "fq", "sfq", "hhf", "sfb")
+OF_DEFAULTS = (
+    *("codel", "fq_codel", "pie", "fq_pie", "cake", "fq", "sfq", "hhf", "sfb"),
+    "dualpi2",
+)
+#: Kinds that a Linux later than the tests' own has.
+NEWER = {"dualpi2": "7.3"}
 FULL: dict[str, dict[str, Any]] = {
     "red": {
         **_LIMIT,
@@ -42,6 +47,21 @@ FULL: dict[str, dict[str, Any]] = {
     "fq_codel": {**_LIMIT, **_CODEL, **_FLOWS, "ce_threshold_selector": "ect1", "drop_batch": 32},
     "pie": {**_LIMIT, **_PIE},
     "fq_pie": {**_LIMIT, **_PIE, **_FLOWS, "ecn_prob": 20},
+    "dualpi2": {
+        **_LIMIT,
+        "memlimit": "4 MB",
+        "target": "10 ms",
+        "tupdate": "20 ms",
+        "alpha": 0.2,
+        "beta": 4,
+        "step_thresh": "2 ms",
+        "min_qlen_step": 2,
+        "coupling_factor": 3,
+        "drop_on_overload": False,
+        "drop_early": True,
+        "ecn_mask": "any_ect",
+        "classic_protection": 15,
+    },
     "cake": {
         **_LIMIT,
         "rtt": "50 ms",

@@ -99,6 +99,17 @@ KERNEL: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "fq_codel": {**_CODEL, "ecn": st.booleans(), **_FLOWS, "memory_limit": sizes(1, 2**31)},
     "pie": {**_PIE, "ecn": st.booleans()},
     "fq_pie": {**_PIE, "ecn": st.booleans(), **_FLOWS, "ecn_prob": st.integers(1, 99)},
+    "dualpi2": {
+        "memlimit": sizes(1, 2**32 - 1),
+        "target": durations(1, 4 * 10**6),
+        "tupdate": durations(100, 4 * 10**6),
+        "step_thresh": durations(1, 4 * 10**6),
+        **dict.fromkeys(("alpha", "beta"), st.integers(1, 1000)),
+        "coupling_factor": st.integers(1, 255),
+        "classic_protection": st.integers(0, 100),
+        "ecn_mask": st.sampled_from(["l4s_ect", "any_ect"]),
+        **dict.fromkeys(("drop_on_overload", "drop_early"), st.booleans()),
+    },
     "cake": {
         "rtt": durations(100, 10**8),
         "diffserv": st.sampled_from(["besteffort", "diffserv3", "diffserv4", "diffserv8"]),
@@ -297,7 +308,7 @@ def tcps(draw: st.DrawFn) -> Data:
         "initcwnd": st.integers(1, 1000),
         "timestamps": st.booleans(),
         "window_scaling": st.booleans(),
-        "ecn": st.sampled_from(["off", "passive", "classic"]),
+        "ecn": st.sampled_from(["off", "passive", "classic", "accurate"]),
         "quickack": st.booleans(),
         "mss": sizes(88, 8960),
         "rto_min": st.integers(10, 120_000).map(lambda number: format_duration(number / 1000)),
@@ -374,7 +385,9 @@ def experiments(draw: st.DrawFn) -> Data:
     alone = kind != "parking_lot" or topology["bottlenecks"] == 1
     reference = st.one_of(
         st.sampled_from("ABCD").map(lambda config: {"config": config}),
-        st.sampled_from(["001", "003", "004", "ware", "rrul"]).map(lambda paper: {"paper": paper}),
+        st.sampled_from(["001", "003", "004", "ware", "rrul", "dualq"]).map(
+            lambda paper: {"paper": paper}
+        ),
     )
     tcp = draw(tcps())
     found = {name: draw(cases(background=alone)) for name in names}

@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from typing import Any, NamedTuple, TypeVar
 
 import pytest
+from queue_kinds import NEWER
 
 from tcpf_lab.base.errors import SpecError
 from tcpf_lab.base.units import DURATION, RATE, SIZE
@@ -74,6 +75,7 @@ PLACES = {
             *(("Cake", "cake"), ("Fq", "fq"), ("Sfq", "sfq"), ("Sfb", "sfb"), ("Hhf", "hhf")),
         )
     },
+    "Dualpi2": ("cases.q.queue", f'cases.q.queue={{kind: dualpi2}} kernel="{NEWER["dualpi2"]}"'),
     "Choke": (
         "cases.q.queue",
         "cases.q.queue={kind: choke, limit: 20 kB, min: 5 kB, max: 10 kB, probability: 0.1}",
@@ -114,6 +116,8 @@ NARROWER: dict[str, tuple[Any, Any]] = {
     ),
     **dict.fromkeys(("Pie.target", "FqPie.target"), ("1 us", "4 s")),
     **dict.fromkeys(("tupdate", "refill_delay"), ("10 ms", "100 s")),
+    **dict.fromkeys(("Dualpi2.target", "step_thresh"), ("1 us", "4 s")),
+    "Dualpi2.tupdate": ("100 us", "4 s"),
     **dict.fromkeys(("reset_timeout", "evict_timeout"), ("10 ms", "1000 s")),
     **dict.fromkeys(("rehash", "db"), ("10 ms", "1000 s")),
     **dict.fromkeys(("horizon", "Fq.ce_threshold"), ("1 us", "100 s")),
@@ -237,6 +241,7 @@ OTHERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 EXPECTED = {
     "Impairment.loss=0.999999": "all_connected",
     "FqCodel.memory_limit=1 B": "all_connected",
+    "Dualpi2.memlimit=1 B": "all_connected",
     "Cake.limit=590 B": "all_connected",
 }
 #: The next value of a key, by its kind.
@@ -260,7 +265,7 @@ class Bound(NamedTuple):
         """Give what ``--set`` takes for a value of the key."""
         place, there = PLACES[self.model]
         others = of(OTHERS, self.model, self.key) or ((), ())
-        own = filter(None, re.split(r" (?=matrix=)", there))
+        own = filter(None, re.split(r" (?=matrix=|kernel=)", there))
         settings = (*own, *others[self.end], f".{self.key}={value}")
         return tuple(place + word if word.startswith(".") else word for word in settings)
 

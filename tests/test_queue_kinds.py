@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import pytest
-from queue_kinds import FULL, OF_DEFAULTS
+from queue_kinds import FULL, NEWER, OF_DEFAULTS
 
 from tcpf_lab.metrics.captured import read_captured
 from tcpf_lab.results.layout import RunFiles, read_json
 from tcpf_lab.spec.load import parse
 from tcpf_lab.spec.queue import KINDS
+from tcpf_lab.testbed.uml import source
 
 EXPERIMENT = parse(
     """
@@ -27,16 +28,25 @@ matrix: {flows: 8, seed: 1}
     "kinds.yaml",
 )
 #: Kinds that mark when they are configured so: fq as many as wait, which none does while paced.
-MARKING = {"red", "codel", "pie", "fq_pie", "cake", "choke", "sfb"}
+MARKING = {"red", "codel", "pie", "fq_pie", "dualpi2", "cake", "choke", "sfb"}
 MARKING_MORE = {"fq_codel": {"ce_threshold_selector": "all"}, "fq": {"pacing": False}}
 #: A marked packet of which it is not known whether it left marked.
-INEXACT = {"codel", "fq_codel", "fq", "choke"}
+INEXACT = {"codel", "fq_codel", "fq", "choke", "dualpi2"}
+
+
+def built(kinds: Iterable[str]) -> list[Any]:
+    """Kinds to test, those for which another kernel is built only at night."""
+    nightly = pytest.mark.nightly
+    return [pytest.param(kind, marks=nightly) if kind in NEWER else kind for kind in kinds]
 
 
 @pytest.fixture
 def made(guest_run: Callable[..., RunFiles]) -> Callable[..., dict[str, Any]]:
     def run(kind: str, settings: dict[str, Any], *more: str) -> tuple[RunFiles, dict[str, Any]]:
         queue = f"cases.q.queue={json.dumps({'kind': kind, **settings})}"
+        if kind in NEWER:
+            source.build(NEWER[kind])
+            more += (f'kernel="{NEWER[kind]}"',)
         files = guest_run(EXPERIMENT, queue, *more)
         return files, read_json(files.metrics)
 
@@ -50,7 +60,7 @@ def check(metrics: dict[str, Any], name: str) -> tuple[bool, str]:
 
 @pytest.mark.uml
 @pytest.mark.full
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", built(KINDS))
 def test_a_kind_with_every_key_set_is_read_back_and_counts_what_the_captures_show(made, kind):
     files, metrics = made(kind, FULL[kind] | MARKING_MORE.get(kind, {}))
     assert metrics["validity"]["valid"] is True
@@ -74,7 +84,7 @@ def test_a_kind_with_every_key_set_is_read_back_and_counts_what_the_captures_sho
 
 @pytest.mark.uml
 @pytest.mark.full
-@pytest.mark.parametrize("kind", OF_DEFAULTS)
+@pytest.mark.parametrize("kind", built(OF_DEFAULTS))
 def test_a_kind_with_the_kernels_defaults_makes_a_valid_run(made, kind):
     _, metrics = made(kind, {})
     assert metrics["validity"]["valid"] is True

@@ -96,3 +96,38 @@ def test_git_tree_is_built_again_for_what_has_changed(uml, tmp_path, monkeypatch
     assert "net/ipv4/tcp_cubic.o" in log
     assert "net/ipv4/tcp_input.o" not in log
     assert before != after
+
+
+L4S = """
+name: l4s
+kernel: "7.3"
+topology: {chain: {access: 100 Mbit, bottleneck: 40 Mbit, delay: 20 ms, mtu: 1500 B}}
+tcp: {profile: modern}
+traffic:
+  warmup: 5 s
+  duration: 10 s
+  start_spread: 200 ms
+  groups:
+    scalable: {congestion: dctcp, ecn: accurate}
+    classic: {congestion: cubic, ecn: "off"}
+cases:
+  DualPI2: {queue: {kind: dualpi2, ecn_mask: any_ect}}
+matrix: {seed: 1}
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.uml
+def test_dualpi2_keeps_a_scalable_senders_delay_short_beside_a_classic_one(guest_run, tmp_path):
+    source.build("7.3")
+    path = tmp_path / "l4s.yaml"
+    path.write_text(L4S)
+    found = read_json(guest_run(load(path)).metrics)
+    scalable, classic = found["groups"]
+    assert scalable["ce_packets"] > 0 == scalable["loss_percent"]
+    assert (scalable["ece_acks"], classic["ece_acks"]) == (None, 0)
+    assert scalable["queueing_delay_s"]["p50"] < 1e-3 < classic["queueing_delay_s"]["p50"]
+    counted = found["queue"]["kernel"]
+    assert counted["pkts-in-l"] > 0 < counted["pkts-in-c"]
+    checks = {one["name"]: one["ok"] for one in found["validity"]["checks"]}
+    assert checks["feedback_matches"] is checks["marks_match_qdisc"] is True

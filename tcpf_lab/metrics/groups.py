@@ -16,7 +16,7 @@ from tcpf_lab.metrics.capacity import mean_rate
 from tcpf_lab.metrics.captured import CapturedRecord, Way, as_queued, flow_row, gained_bytes
 from tcpf_lab.metrics.definitions import acknowledged_at, jain_index, percentile, utilisation
 from tcpf_lab.metrics.from_counters import Extra, or_none
-from tcpf_lab.metrics.in_force import CheckResult
+from tcpf_lab.metrics.in_force import CheckResult, accurate_ends
 from tcpf_lab.metrics.queue_counters import marks_match
 from tcpf_lab.metrics.record import Record, read_finished, root_drops
 from tcpf_lab.metrics.series import acked_in_bins, read_arrays, write_arrays
@@ -183,6 +183,7 @@ def _numbers(run: CapturedRecord, group: _Group, found: Sequence[_Group]) -> dic
     loss = or_none(definitions.loss_fraction, size, lost)
     marks = _ce(way.left, group.sent(way.left), run) - _ce(way.entered, own, run)
     back = run.captures["sender"].packets
+    accurate = any(group.expect["sender"] == sender for sender, *_ in accurate_ends(run))
     echoes = group.answers(back) & (back["flags"] & _ECE > 0) & (back["flags"] & 2 == 0)
     return {
         **{key: group.expect[key] for key in ("name", "direction", "flows")},
@@ -195,7 +196,7 @@ def _numbers(run: CapturedRecord, group: _Group, found: Sequence[_Group]) -> dic
         "events": dict(sum((Counter(row["events"]) for row in group.rows), Counter())),
         "loss_percent": None if loss is None else 100 * loss,
         "ce_packets": marks,
-        "ece_acks": int(np.sum(echoes & _within(run, back["time_ns"]))),
+        "ece_acks": None if accurate else int(np.sum(echoes & _within(run, back["time_ns"]))),
         "queueing_delay_s": _delays(way, judged),
         **_completion(group),
     }

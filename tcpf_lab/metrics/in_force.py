@@ -14,6 +14,9 @@ from tcpf_lab.results.layout import RunFiles
 _OPTION_TOLERANCE, _SHARE_GRAIN = 1e-4, 2.0**-32
 #: What a kernel received that was ECN-capable, of ``IpExt``.
 _ECN_CAPABLE = ("InECT0Pkts", "InECT1Pkts", "InCEPkts")
+_ECN_KEY = "net.ipv4.tcp_ecn"
+#: A SYN and two RSTs of a flow.
+_LAST = 3
 CheckResult = tuple[bool | None, str]
 
 
@@ -120,6 +123,37 @@ def ecn_in_use(files: RunFiles, run: Record, tos: NDArray[np.uint8] | None) -> C
         f"{device} is configured to mark, but no ECN-capable packet {where}: no connection "
         "negotiated ECN, and the queue dropped instead; set tcp.ecn: classic"
     )
+
+
+def accurate_ends(run: Record) -> list[tuple[str, str, int]]:
+    """Give each sender that uses accurate ECN, with its receiver and the number of flows."""
+    groups = run.expect.get("groups", ())
+    ends = [(one["sender"], one["receiver"], int(one["flows"])) for one in groups]
+    known = run.expect["sysctl"]
+    ends = ends or [("S", "D", run.count)]
+    return [one for one in ends if known.get(one[0], {}).get(_ECN_KEY) == "3"]
+
+
+def feedback_matches(files: RunFiles, run: Record) -> CheckResult:
+    """What a sender learnt by accurate ECN is what its receiver counted: packets with CE.
+
+    Of the whole run.  The difference is at most the packets of which the sender has not learnt that
+    they arrived: data, of which the kernel counts the SYN as delivered too, and two RSTs.
+    """
+    problems, seen = [], 0
+    for sender, receiver, flows in accurate_ends(run):
+        sent, came = (
+            kernel_counters(files, *where) for where in ((sender, "TcpExt"), (receiver, "IpExt"))
+        )
+        learnt, marked = sent["TCPDeliveredCE"], came["InCEPkts"]
+        last = max(0, sent["TCPOrigDataSent"] - sent["TCPDelivered"]) + _LAST * flows
+        seen += learnt
+        if not marked - last <= learnt <= marked:
+            problems.append(
+                f"{sender} learnt of {learnt} packets with CE, {receiver} received {marked}, of "
+                f"which {last} at most came last"
+            )
+    return verdict(problems, f"{seen} packets with CE fed back")
 
 
 def marker_in_force(files: RunFiles, run: Record) -> CheckResult:

@@ -412,6 +412,7 @@ def check_captured(
         **_switched_on(run),
         **_IN_FORCE,
         **_ecn(run, lambda f, _: in_force.ecn_in_use(f, run, run.transit.tos)),
+        **_feedback(run),
         "captures_complete": lambda f, _: _captures_complete(f, run),
         "no_unplanned_loss": _no_unplanned_loss,
         "impairments_in_force": impairments_in_force,
@@ -434,6 +435,7 @@ def check_counted(files: RunFiles, run: Record) -> list[Check]:
         **_switched_on(run),
         **_IN_FORCE,
         **_ecn(run, lambda f, _: in_force.ecn_in_use(f, run, None)),
+        **_feedback(run),
         "no_unplanned_loss": _no_unplanned_loss,
         "impairments_in_force": impairments_in_force,
         "window_counters": window_counters,
@@ -462,6 +464,12 @@ def _switched_on(run: Record) -> dict[str, Test]:
 def _ecn(run: Record, test: Test) -> dict[str, Test]:
     """Give the check of a queue that the experiment configures to mark; nothing of another."""
     return {"ecn_in_use": test} if run.expect["qdisc"].get("marks") else {}
+
+
+def _feedback(run: Record) -> dict[str, Test]:
+    """Give the check of accurate ECN; nothing where no sender uses it."""
+    found = in_force.accurate_ends(run)
+    return {"feedback_matches": in_force.feedback_matches} if found else {}
 
 
 def apply(tests: Mapping[str, Test], files: RunFiles, run: Record) -> list[Check]:

@@ -9,6 +9,7 @@ from tcpf_lab.papers.buffers import build as buffers
 from tcpf_lab.papers.coexistence import coexistence
 from tcpf_lab.papers.ef.page import build as ef
 from tcpf_lab.papers.groups import groups
+from tcpf_lab.papers.l4s import l4s
 from tcpf_lab.papers.latency import latency
 from tcpf_lab.papers.reno import build as reno
 from tcpf_lab.papers.rio.page import build as rio
@@ -71,6 +72,7 @@ PAGES: dict[str, PageKind] = {
     "rio": PageKind(_of_paper("004"), rio),
     "coexistence": PageKind(_of_paper("ware"), coexistence),
     "groups": PageKind(_has_groups, groups),
+    "l4s": PageKind(_of_paper("dualq"), l4s),
     "latency": PageKind(_of_paper("rrul"), latency),
     "parking-lot": PageKind(_has_bottlenecks, parking_lot),
     "queues": PageKind(_has_foreign_queue, queues),

@@ -43,7 +43,7 @@ PAGE = 4096
 #: Sysctl of the congestion control, and those that every namespace may use
 #: (TCP_CONG_NON_RESTRICTED).
 CONGESTION = "net.ipv4.tcp_congestion_control"
-UNRESTRICTED = frozenset(("reno", "cubic", "bbr", "dctcp"))
+UNRESTRICTED = frozenset(("reno", "cubic", "bbr"))
 
 
 def kernel(run: Run, sysctls: Mapping[str, Mapping[str, str]]) -> Phase:

@@ -19,6 +19,7 @@ from tcpf_lab.spec.load import apply_overrides, places
 from tcpf_lab.spec.model import Experiment, to_data
 from tcpf_lab.spec.queue import KINDS, Queue
 from tcpf_lab.spec.sweep import Point, Run, at, points, touching
+from tcpf_lab.spec.tcp import ECN, REQUESTING
 from tcpf_lab.spec.words import KeyPath
 
 #: Pairs of equal plans after which an axis counts as having an effect elsewhere.
@@ -160,21 +161,20 @@ def refuse_ecn_without_marks(experiments: Sequence[Experiment], source: Path) ->
     Raises
     ------
     RequestError
-        If ``tcp.ecn`` or that of a group is ``classic`` in some cells, and marks are in none of
-        them.
+        If ``tcp.ecn`` or that of a group requests ECN in some cells, and marks are in none of them.
     """
     for experiment in experiments:
-        for path in _requesting_ecn(experiment):
+        for path, mode in _requesting_ecn(experiment):
             cells = [cell for cell in _cells(experiment) if _requests(cell, path)]
             if not cells or any(_queue(cell).may_mark for cell in cells):
                 continue
             place = places(source)(path) if source.is_file() else str(source)
             with_ecn = [kind for kind, model in KINDS.items() if "ecn" in model.model_fields]
             raise RequestError(
-                "classic has no effect: no cell with it has a queue that marks",
+                f"{mode} has no effect: no cell with it has a queue that marks",
                 where=f"{place}: {key_of(path)}",
                 hint=f"add ecn: true to a queue of kind {', '.join(with_ecn)}, or use one that "
-                "marks by default: fq_codel, cake, sfb",
+                "marks by default: fq_codel, dualpi2, cake, sfb",
             )
 
 
@@ -210,18 +210,19 @@ def _settings(experiment: Experiment) -> Iterator[dict[str, str]]:
 def _is_capable(sysctls: dict[str, str]) -> bool:
     """Whether connections request ECN: by the sysctl, or by DCTCP, which does so always."""
     own = sysctls.get("net.ipv4.tcp_congestion_control")
-    return sysctls.get("net.ipv4.tcp_ecn") == "1" or own == "dctcp"
+    requesting = {ECN[mode] for mode in REQUESTING}
+    return sysctls.get("net.ipv4.tcp_ecn") in requesting or own == "dctcp"
 
 
-def _requesting_ecn(experiment: Experiment) -> Iterator[KeyPath]:
-    """Yield the keys that request ECN, in the file or by an axis."""
+def _requesting_ecn(experiment: Experiment) -> Iterator[tuple[KeyPath, str]]:
+    """Yield the keys that request ECN, in the file or by an axis, with the first such value."""
     given = {"tcp.ecn": experiment.tcp.ecn}
     groups = experiment.traffic.groups or {}
     given |= {f"traffic.groups.{name}.ecn": group.ecn for name, group in groups.items()}
     axes = {axis.key: axis.values for axis in experiment.matrix.axes}
     for key, value in given.items():
-        if "classic" in axes.get(key, (value,)):
-            yield path_of(key)
+        if requesting := [one for one in axes.get(key, (value,)) if one in REQUESTING]:
+            yield path_of(key), requesting[0]
 
 
 def _cells(experiment: Experiment) -> Iterator[Experiment]:
@@ -235,9 +236,9 @@ def _requests(cell: Experiment, path: KeyPath) -> bool:
     groups = cell.traffic.groups
     if path == ("tcp", "ecn"):
         using = groups is None or any(one.flows and one.ecn is None for one in groups.values())
-        return cell.tcp.ecn == "classic" and using
+        return cell.tcp.ecn in REQUESTING and using
     own = (groups or {})[str(path[2])]
-    return own.ecn == "classic" and own.flows > 0
+    return own.ecn in REQUESTING and own.flows > 0
 
 
 def _queue(cell: Experiment) -> Queue:

@@ -71,10 +71,10 @@ class Reference(SpecModel):
 
     config: Literal["A", "B", "C", "D"] | None = None
     """Configuration of Chapter 4; its published values stand beside the measured ones."""
-    paper: Literal["001", "003", "004", "ware", "rrul"] | None = None
+    paper: Literal["001", "003", "004", "ware", "rrul", "dualq"] | None = None
     """Paper whose figures and claims get a page in the report: `001` (EF traffic), `003` (router
     buffers), `004` (model of RIO), `ware` (BBR beside loss-based flows), `rrul` (latency under
-    load)."""
+    load), `dualq` (DualPI2)."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield a reference to nothing, or to two things."""

@@ -28,9 +28,12 @@ NO_LIMITED_TRANSMIT = "net.ipv4.tcp_no_limited_transmit"
 #: What Linux 2.2 did otherwise, and `kernel/uml/patches/0012-*` brings back, each by a switch.
 LINUX22_BEHAVIOURS: dict[str, str] = _DATA["linux22"]
 LINUX22_SYSCTL = "net.ipv4.tcp_linux22_"
-#: Values of ``tcp_ecn``: never, only if the other end requests it, for every connection.
-ECN_MODES = Literal["off", "passive", "classic"]
-ECN: dict[ECN_MODES, str] = {"off": "0", "passive": "2", "classic": "1"}
+#: Values of ``tcp_ecn``: never, only if the other end requests it, for every connection; the last
+#: one with accurate feedback, from Linux 6.18 on.
+ECN_MODES = Literal["off", "passive", "classic", "accurate"]
+ECN: dict[ECN_MODES, str] = {"off": "0", "passive": "2", "classic": "1", "accurate": "3"}
+#: Modes in which every connection requests ECN.
+REQUESTING: tuple[ECN_MODES, ...] = ("classic", "accurate")
 #: What the kernel takes for a segment at the least (TCP_MIN_MSS), and what the largest packet of a
 #: topology leaves for one, bytes.
 LEAST_MSS, LARGEST_MSS = 88, 8960
@@ -109,7 +112,8 @@ class Tcp(SpecModel):
     ecn: ECN_MODES | None = None
     """Explicit Congestion Notification (`tcp_ecn`; RFC 3168): `off` (0); `passive` (2) accepts ECN
     and never requests it, so that no connection uses it; `classic` (1) requests it for every
-    connection. A queue that marks needs `classic`. Default: the profile's, or the kernel's
+    connection, `accurate` (3) with a counter of marks as feedback (AccECN; Linux 6.18, such as
+    `kernel: "7.3"`). A queue that marks needs one of these. Default: the profile's, or the kernel's
     `passive`."""
     quickack: bool | None = None
     """Receivers acknowledge every segment at once, a route metric. Default: false, the kernel

@@ -16,6 +16,7 @@ from tcpf_lab.metrics import retransmission_log as log
 from tcpf_lab.metrics.agreement import per_flow
 from tcpf_lab.metrics.captured import read_captured
 from tcpf_lab.metrics.counters import queue_window
+from tcpf_lab.metrics.record import read_record
 from tcpf_lab.metrics.summary import analyse
 from tcpf_lab.results.layout import RunFiles, read_json, write_json
 
@@ -63,6 +64,18 @@ def test_without_captures_the_counters_of_the_ends_tell_whether_ecn_is_in_use(
         counters = f"IpExt: InECT1Pkts InECT0Pkts InCEPkts\nIpExt: 0 {capable} 0\n"
         (run.stats / "netstat-S.txt").write_text(counters)
         assert check(run, "ecn_in_use")[0] is bool(capable)
+
+
+def test_accurate_feedback_is_what_the_receiver_counted(run: RunFiles) -> None:
+    manifest = read_json(run.manifest)
+    manifest["expect"]["sysctl"]["S"]["net.ipv4.tcp_ecn"] = "3"
+    write_json(run.manifest, manifest)
+    last = 3 + 3 * read_record(run).count
+    sent = "TcpExt: TCPOrigDataSent TCPDelivered TCPDeliveredCE\nTcpExt: 1000 997 {}\n"
+    (run.stats / "netstat-D.txt").write_text("IpExt: InCEPkts\nIpExt: 500\n")
+    for learnt, ok in ((500, True), (500 - last, True), (499 - last, False), (501, False)):
+        (run.stats / "netstat-S.txt").write_text(sent.format(learnt))
+        assert check(run, "feedback_matches")[0] is ok
 
 
 def keep_list(run: RunFiles, *entries: tuple[int, int, int]) -> None:

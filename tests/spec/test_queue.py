@@ -170,7 +170,7 @@ def test_prio_puts_ef_before_a_fifo_for_everything_else() -> None:
 
 def test_where_packets_overtake_each_other_is_known() -> None:
     assert {kind for kind, model in KINDS.items() if not model.in_order} == {
-        *("fq_codel", "fq_pie", "cake", "fq", "sfq", "hhf", "prio", "tc")
+        *("fq_codel", "fq_pie", "dualpi2", "cake", "fq", "sfq", "hhf", "prio", "tc")
     }
 
 
@@ -301,6 +301,12 @@ def kind(name: str, **settings: Any) -> Queue:
             "fq_pie limit 500 target 20000us tupdate 30000us alpha 3 beta 21 ecn bytemode "
             "dq_rate_estimator flows 512 quantum 2000 memory_limit 4000000 ecn_prob 20",
         ),
+        (
+            "dualpi2",
+            "dualpi2 limit 500 memlimit 4000000 target 10000us tupdate 20000us alpha 0.19921875 "
+            "beta 4 step_thresh 2000us min_qlen_step 2 coupling_factor 3 overflow drop_enqueue "
+            "classic_protection 15% any_ect",
+        ),
         ("cake", "cake memlimit 507000 rtt 50000us diffserv4 dual-srchost ack-filter no-split-gso"),
         (
             "fq",
@@ -345,6 +351,11 @@ def test_the_kernel_rounds_times_and_probabilities() -> None:
     assert kind("pie", target="15 ms", ecn=False).shown(AT) == {"target": 15000, "ecn": None}
     found = kind("sfb", increment=0.0005, rehash="600 s").shown(AT)
     assert found == {"rehash": 600_000_000, "increment": pytest.approx(0.000503548, rel=1e-5)}
+    # Loads of 41 and 819 units of 1/256 Hz, the kernel's defaults, are dumped as 40 and 818.
+    assert kind("dualpi2", alpha=0.16, beta=3.2).shown(AT) == {
+        "alpha": 40 / 256,
+        "beta": 818 / 256,
+    }
 
 
 @pytest.mark.parametrize(
@@ -359,6 +370,7 @@ def test_the_kernel_rounds_times_and_probabilities() -> None:
         ("fq_codel", {"ecn": True}, True, True),
         ("pie", {"ecn": True}, True, True),
         ("cake", {}, False, True),
+        ("dualpi2", {}, False, True),
         ("sfb", {}, False, True),
         ("sfq", {}, False, False),
         ("fq", {}, False, False),
@@ -388,6 +400,8 @@ def test_only_a_queue_of_a_new_kind_or_with_a_switch_has_its_counters_read() -> 
         ("fq_codel", {"memory_limit": "3 GB"}, "must be at most 2147483648 B"),
         ("fq_codel", {"ce_threshold_selector": "ect1"}, "needs ce_threshold"),
         ("pie", {"tupdate": "15 ms"}, "whole multiple of 10 ms"),
+        ("dualpi2", {"tupdate": "99 us"}, "must be from 100 us to 4 s"),
+        ("dualpi2", {"alpha": 0.001}, "greater than or equal to 0.0039"),
         ("fq", {"buckets": 1000}, "power of two"),
         ("fq", {"maxrate": "7 bit"}, "must be from 8 bit"),
         ("fq", {"initial_quantum": "1048577 B"}, "at most 1048576 B"),

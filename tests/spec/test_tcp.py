@@ -109,7 +109,9 @@ def test_what_is_asked_for_replaces_the_profiles_and_nothing_else_does() -> None
 
 
 @pytest.mark.parametrize("profile", ["linux-2.2", "sysctl-2.2", "modern"])
-@pytest.mark.parametrize(("ecn", "value"), [("off", "0"), ("passive", "2"), ("classic", "1")])
+@pytest.mark.parametrize(
+    ("ecn", "value"), [("off", "0"), ("passive", "2"), ("classic", "1"), ("accurate", "3")]
+)
 def test_ecn_is_as_the_file_says_whatever_the_profile(profile: str, ecn: str, value: str) -> None:
     asked, plain = tcp(profile=profile, ecn=ecn).sysctls(), tcp(profile=profile).sysctls()
     assert asked == plain | {"net.ipv4.tcp_ecn": value}

@@ -20,6 +20,7 @@ from tcpf_lab.cli import console
 from tcpf_lab.plan.compose import Plan
 from tcpf_lab.plan.step import Phase, Sysctl
 from tcpf_lab.testbed.uml import kernel as uml_kernel
+from tcpf_lab.testbed.uml import preflight
 from tcpf_lab.testbed.uml import recipe as uml_recipe
 from tcpf_lab.testbed.uml import source as uml_source
 from tcpf_lab.testbed.uml.guest import UmlTestbed
@@ -710,6 +711,22 @@ def test_run_of_a_version_needs_its_kernel(site: Site, monkeypatch: pytest.Monke
     assert bed.check(replace(seven, phases=(Phase("old", (switch,)),)))[-1] == (
         "Linux 7.3.117 has no tcp.linux22: use kernel '6.12', or another tcp.profile"
     )
+
+
+def test_what_a_later_linux_brought_needs_that_kernel(tmp_path: Path) -> None:
+    accurate = Phase("", (Sysctl("S", "net.ipv4.tcp_ecn", "3"),))
+    dualpi2, config = {"qdisc": {"kind": "dualpi2"}}, tmp_path / ".config"
+    config.write_text("CONFIG_NET_SCH_PIE=y\n")
+    for plan, version, message in (
+        (replace(EMPTY, phases=(accurate,)), "6.17.2", "Linux 6.17.2 has no tcp.ecn"),
+        (replace(EMPTY, phases=(accurate,)), "6.18", None),
+        (replace(EMPTY, expect=dualpi2), "6.12.117", "Linux 6.12.117 has no queue of kind dualpi2"),
+        (EMPTY, "6.12.117", None),
+    ):
+        found = preflight.newer_problem(plan, version, config)
+        assert (found or "").partition(":")[0] == (message or "")
+    config.write_text("CONFIG_NET_SCH_DUALPI2=y\n")
+    assert preflight.newer_problem(replace(EMPTY, expect=dualpi2), "7.3.4", config) is None
 
 
 def test_source_of_another_version_is_built_with_the_patches_for_it(

@@ -9,6 +9,7 @@ from tcpf_lab.spec.queue.bfifo import Bfifo
 from tcpf_lab.spec.queue.cake import Cake
 from tcpf_lab.spec.queue.choke import Choke
 from tcpf_lab.spec.queue.codel import Codel
+from tcpf_lab.spec.queue.dualpi2 import Dualpi2
 from tcpf_lab.spec.queue.fq import Fq
 from tcpf_lab.spec.queue.fq_codel import FqCodel
 from tcpf_lab.spec.queue.fq_pie import FqPie
@@ -31,6 +32,7 @@ KINDS: dict[str, type[Queue]] = {
     "fq_codel": FqCodel,
     "pie": Pie,
     "fq_pie": FqPie,
+    "dualpi2": Dualpi2,
     "cake": Cake,
     "fq": Fq,
     "sfq": Sfq,
@@ -56,6 +58,7 @@ __all__ = [
     "Child",
     "Choke",
     "Codel",
+    "Dualpi2",
     "Fq",
     "FqCodel",
     "FqPie",

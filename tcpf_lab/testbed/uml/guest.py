@@ -311,6 +311,7 @@ class UmlTestbed:
                 preflight.modules_problem(self._loaded(plan)),
                 preflight.congestion_problem(plan, kernel.tree / ".config"),
                 preflight.linux22_problem(plan, kernel.version, kernel.patches),
+                preflight.newer_problem(plan, kernel.version, kernel.tree / ".config"),
                 preflight.memory_problem(self._memory_mb(plan)),
                 preflight.ptrace_problem(),
             )

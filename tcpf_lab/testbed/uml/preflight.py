@@ -22,10 +22,11 @@ from tcpf_lab.base.making import free_bytes
 from tcpf_lab.plan.compose import CONGESTION, Plan
 from tcpf_lab.plan.step import Sysctl
 from tcpf_lab.results.command import command
-from tcpf_lab.spec.tcp import LINUX22_SYSCTL
+from tcpf_lab.spec.tcp import ECN, LINUX22_SYSCTL
 from tcpf_lab.spec.words import unknown
 from tcpf_lab.testbed.base import Check
 from tcpf_lab.testbed.uml import kernel
+from tcpf_lab.testbed.uml.recipe import in_numbers
 
 #: Programs of the host that every plan needs in the guest, and those that start it.
 GUEST_TOOLS = ("ip", "tc", "tcpdump", "stdbuf")
@@ -38,6 +39,8 @@ MEMORY_MB = 512
 KERNEL_MB = 64
 #: Open files of a guest's process: its memory, its disks, and files of the host that it reads.
 OPEN_FILES = 256
+#: The sysctl of accurate ECN, and the first Linux that takes it.
+ACCURATE, ACCURATE_SINCE = ("net.ipv4.tcp_ecn", ECN["accurate"]), (6, 18)
 #: In the place of a module's hash.
 NOT_BUILT = "not built"
 
@@ -108,6 +111,17 @@ def linux22_problem(plan: Plan, version: str, patches: Sequence[str]) -> str | N
     if not wanted or any("linux-2.2" in patch for patch in patches):
         return None
     return f"Linux {version} has no tcp.linux22: use kernel '6.12', or --set 'tcp.linux22={{}}'"
+
+
+def newer_problem(plan: Plan, version: str, config: Path) -> str | None:
+    """Refuse what came with Linux 6.17 and 6.18 on a kernel without it."""
+    accurate = any(isinstance(s, Sysctl) and (s.key, s.value) == ACCURATE for s in plan.steps)
+    if accurate and in_numbers(version.partition("-")[0]) < ACCURATE_SINCE:
+        return f'Linux {version} has no tcp.ecn: accurate: use kernel: "7.3", or ecn: classic'
+    kind = plan.expect.get("qdisc", {}).get("kind")
+    if kind == "dualpi2" and "CONFIG_NET_SCH_DUALPI2=y" not in config.read_text(encoding="ascii"):
+        return f'Linux {version} has no queue of kind dualpi2: use kernel: "7.3"'
+    return None
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""The pages on coexistence and on latency under load, from runs with known numbers."""
+"""The pages on coexistence, DualPI2 and latency under load, from runs with known numbers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from run_tree import Found, member
 
 from tcpf_lab.papers.coexistence import Pair, coexistence, pairs_of
+from tcpf_lab.papers.l4s import l4s
 from tcpf_lab.papers.latency import latency
 from tcpf_lab.report.claims.page import Page, drawn
 from tcpf_lab.spec.sweep import Run
@@ -69,6 +70,37 @@ def test_the_buffer_is_in_bandwidth_delay_products(tmp_path: Path) -> None:
     pair = model(tmp_path)[8, "bbr", "cubic", 10]
     assert (pair.label, pair.limit) == ("BBR beside 10 CUBIC", 400_000)
     assert pair.fair == pytest.approx(1 / 11)
+
+
+def dualpi2(scalable: float, delay_s: float) -> Found:
+    """Give the scalable flow so many times the classic one's rate, and its packets this delay."""
+
+    def found(run: Run) -> dict[str, Any]:
+        near = {"mean": delay_s + 1e-6 * run.seed, "p50": delay_s, "p99": 1.5 * delay_s}
+        far = {"mean": 0.015, "p50": 0.015, "p99": 0.03}
+        rate = 1e5 * (1 + 1e-4 * run.seed)
+        groups = [
+            {"flows": 1, "throughput_bytes_per_s": scalable * rate, "queueing_delay_s": near},
+            {"flows": 1, "throughput_bytes_per_s": rate, "queueing_delay_s": far},
+        ]
+        of_kernel = {"pkts-in-l": 5, "pkts-in-c": 5, "step-mark": 1, "ecn-mark": 4}
+        return {"groups": groups, "queue": {"kernel": of_kernel}}
+
+    return found
+
+
+def test_rates_in_balance_and_a_short_delay_hold(tmp_path: Path) -> None:
+    found = verdicts(l4s([member(tmp_path, text("l4s"), dualpi2(1.1, 0.0005))], ""))
+    held = ("dualq-rates", "dualq-delay", "dualq-tail", "dualq-classic", "l4s-id")
+    assert {found[name] for name in held} == {HOLDS}
+    # Equal rates with 5.5 ms and 20 ms are unequal windows.
+    assert (found["dualq-windows"], found["l4s-single"]) == (REFUTED, REFUTED)
+
+
+def test_a_delay_of_a_packet_refutes(tmp_path: Path) -> None:
+    found = verdicts(l4s([member(tmp_path, text("l4s"), dualpi2(5, 0.003))], ""))
+    assert (found["dualq-delay"], found["dualq-rates"]) == (REFUTED, REFUTED)
+    assert found["l4s-single"] == HOLDS
 
 
 def rrul(added_s: float, far: float) -> Found:
