@@ -203,6 +203,7 @@ def test_list_says_what_is_built_and_what_cannot_be(tree: Tree) -> None:
     ("words", "message"),
     [
         ({"name": "6.12-mine"}, "'6.12-mine' cannot name a kernel"),
+        ({"name": "v7"}, "'v7' cannot name a kernel"),
         ({"source": "nothing"}, "nothing: neither a git tree nor a tarball"),
         ({"source": "kernel"}, "kernel: not a git tree: .*not a git repository"),
         ({"source": "tree/below"}, "below: not the top of its git tree"),

@@ -125,16 +125,16 @@ def add(
     KernelBuildError
         If the source is not a kernel's.
     """
-    if not is_name(name):
+    if not is_name(name) or re.match(r"[vV]\d", name):
         raise RequestError(
             f"'{name}' cannot name a kernel",
             where="NAME",
             hint="a letter, then up to 31 letters, digits or any of _+-: it must not look like "
             "a version",
         )
-    paths = [path if _option_like(path) else str(Path(path).absolute()) for path in config]
+    paths = [path if _option_like(path) else str(Path(path).resolve()) for path in config]
     whole = Registration(
-        name, source.absolute(), tuple(path.absolute() for path in patches), tuple(paths)
+        name, source.resolve(), tuple(path.resolve() for path in patches), tuple(paths)
     )
     version = look(whole).source.version
     values = {
@@ -216,7 +216,10 @@ def look(
     added = uml_recipe.Added(
         "git" if what.source.is_dir() else "tarball", what.patches, what.lines()
     )
-    recipe = uml_recipe.load(variant=variant, version=series, added=added)
+    try:
+        recipe = uml_recipe.load(variant=variant, version=series, added=added)
+    except RequestError as error:
+        raise RequestError(error.message, where=str(what.source), hint=error.hint) from None
     return Order(recipe, source, uml_recipe.compiler_version(), cache, progress)
 
 
