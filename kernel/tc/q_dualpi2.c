@@ -28,6 +28,7 @@ enum {
 	TCA_DUALPI2_PAD,
 	__TCA_DUALPI2_MAX
 };
+
 #define TCA_DUALPI2_MAX	(__TCA_DUALPI2_MAX - 1)
 
 struct tc_dualpi2_xstats {
@@ -157,12 +158,16 @@ static void add_option(struct nlmsghdr *n, const struct option *option, const ch
 		wrong = get_bytes(&value, text);
 		break;
 	case TIME_OR_PACKETS:
-		if (*text && !strcmp(text + strspn(text, "0123456789"), "p")) {
-			value = strtoul(text, NULL, 10);
+		wrong = get_us(&value, text);
+		if (wrong && isdigit((unsigned char)*text) &&
+		    !strcmp(text + strspn(text, "0123456789"), "p")) {
+			unsigned long packets = strtoul(text, NULL, 10);
+
+			value = packets;
+			wrong = packets > UINT32_MAX;
 			attr = TCA_DUALPI2_STEP_THRESH_PKTS;
-			break;
 		}
-		/* fall through */
+		break;
 	case TIME:
 		wrong = get_us(&value, text);
 		break;

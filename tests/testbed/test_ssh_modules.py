@@ -64,7 +64,7 @@ def test_modules_are_built_on_the_host_once_and_kept_here(host, kernel, state, c
     assert products.plugins == f"{state}/modules/{key}/tc"
     assert set(products.hashes) == {
         *("sch_rio", "sch_frio", "sch_delivery", "act_tcpf", "act_token", "csma"),
-        *("q_rio", "q_frio", "q_delivery", "m_tcpf", "m_token", "link_csma"),
+        *("q_rio", "q_frio", "q_delivery", "q_dualpi2", "m_tcpf", "m_token", "link_csma"),
     }
     assert [each.name for each in Path(state, "modules").iterdir()] == [key], "no workshop is left"
     assert (cache / key / "sch_rio.ko").read_text() == "sch_rio\n"
@@ -155,7 +155,7 @@ def test_modules_of_dkms_are_used_if_they_are_of_the_same_sources(host, state, m
     dkms(monkeypatch, sums)
     products = provide(host, state)
     assert products.modules is None
-    plugins = ("q_rio", "q_frio", "q_delivery", "m_tcpf", "m_token", "link_csma")
+    plugins = ("q_rio", "q_frio", "q_delivery", "q_dualpi2", "m_tcpf", "m_token", "link_csma")
     assert set(products.hashes) == set(plugins)
 
 
