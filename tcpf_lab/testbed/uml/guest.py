@@ -224,7 +224,7 @@ def _cause(
 CLOCK_START_NS = 1_000_000_000 * 10**9
 #: First version whose guest processes seccomp can hold, at half the cost of ptrace.
 WITH_SECCOMP = (6, 16)
-#: Earlier versions take a root that is on no device for one that is not there, unless it has a name.
+#: Earlier versions mount a root that is on no device only if it has a name.
 WITH_NAMELESS_ROOT = (6, 12)
 #: Real seconds a guest may take for boot and set-up; the plan limits those of a virtual second.
 WATCHDOG_BASE_S = 60.0
