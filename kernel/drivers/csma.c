@@ -17,10 +17,9 @@
 #include <linux/skbuff.h>
 #include <net/rtnetlink.h>
 
+#include <compat.h>
 #include <net/csma_cd.h>
 #include <uapi/csma.h>
-
-#include "compat.h"
 
 #define CSMA_STATIONS		64
 #define CSMA_RATE_DEFAULT	10	/* Mbit/s */
@@ -405,7 +404,8 @@ static int csma_validate(struct nlattr *tb[], struct nlattr *data[],
 	}
 	if (tb[IFLA_LINK] && data &&
 	    (data[CSMA_RATE] || data[CSMA_PROPAGATION] || data[CSMA_SEED])) {
-		NL_SET_ERR_MSG(extack, "a station that joins has the wire's rate, propagation and seed");
+		NL_SET_ERR_MSG(extack,
+			       "a station that joins has the wire's rate, propagation and seed");
 		return -EINVAL;
 	}
 	return 0;

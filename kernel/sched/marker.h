@@ -14,9 +14,9 @@
 #include <net/netns/generic.h>
 #include <net/pkt_cls.h>
 
+#include <compat.h>
 #include <uapi/marker.h>
 
-#include "compat.h"
 #include "packet.h"
 
 #define MARKER_ATTRIBUTES	16	/* more than any kind has */
@@ -68,7 +68,8 @@ struct marker_kind {
 	void (*prepare)(void *memory, const u32 *word);
 	/*
 	 * Go by these words from now on; first: nothing was in force yet. memory is prepared, or
-	 * NULL; if it is there, the old one is freed afterwards. Called under the lock; cannot fail.
+	 * NULL; if it is there, the old one is freed afterwards. Called under the lock; never
+	 * fails.
 	 */
 	void (*apply)(struct marker *m, const u32 *word, void *memory, bool first, u64 now);
 	/* Called under the lock. */

@@ -12,10 +12,9 @@
 #include <net/pkt_sched.h>
 #include <net/sch_generic.h>
 
+#include <compat.h>
 #include <net/delivery.h>
 #include <uapi/delivery.h>
-
-#include "compat.h"
 
 struct delivery_sched_data {
 	struct delivery link;

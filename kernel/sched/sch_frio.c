@@ -13,12 +13,12 @@
 #include <net/netlink.h>
 #include <net/pkt_sched.h>
 
+#include <compat.h>
 #include <net/frio.h>
 #include <net/frio_flows.h>
 #include <net/packet_flow.h>
 #include <uapi/frio.h>
 
-#include "compat.h"
 #include "packet.h"
 #include "precedence.h"
 
@@ -269,12 +269,10 @@ static int frio_check(const struct frio_config *config, struct nlattr **tb,
 
 	if (!in->min)
 		return PRECEDENCE_REFUSE(extack, tb[TCA_PRECEDENCE_IN_MIN],
-					 "in_min must be above 0: "
-					 "it bounds what one flow may queue");
+					 "in_min must be above 0: it bounds one flow's queue");
 	if (!out->min)
 		return PRECEDENCE_REFUSE(extack, tb[TCA_PRECEDENCE_OUT_MIN],
-					 "out_min must be above 0: "
-					 "it bounds what one flow may queue");
+					 "out_min must be above 0: it bounds one flow's queue");
 	if (config->mode >= FRIO_MODES)
 		return PRECEDENCE_REFUSE(extack, tb[TCA_PRECEDENCE_MODE],
 					 "mode must be coupled (0) or decoupled (1)");

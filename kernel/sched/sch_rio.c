@@ -12,10 +12,10 @@
 #include <net/netlink.h>
 #include <net/pkt_sched.h>
 
+#include <compat.h>
 #include <net/rio.h>
 #include <uapi/rio.h>
 
-#include "compat.h"
 #include "precedence.h"
 
 struct rio_sched_data {

@@ -12,9 +12,11 @@
 #ifndef TC_IPROUTE2_H
 #define TC_IPROUTE2_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdnoreturn.h>
 #include <string.h>
 
 #include <linux/gen_stats.h>
@@ -64,9 +66,9 @@ struct link_util {
 
 /* --------------------------------------------------------- reading words */
 
-void invarg(const char *message, const char *word) __attribute__((noreturn));
-void missarg(const char *key) __attribute__((noreturn));
-void duparg(const char *key, const char *word) __attribute__((noreturn));
+noreturn void invarg(const char *message, const char *word);
+noreturn void missarg(const char *key);
+noreturn void duparg(const char *key, const char *word);
 
 /* These return 0 if the word is well formed. */
 int get_u8(__u8 *value, const char *word, int base);
@@ -140,26 +142,31 @@ void open_json_array(enum output_type type, const char *key);
 void close_json_array(enum output_type type, const char *key);
 void print_nl(void);
 
-/* print_TYPE(type, key of the JSON member, format of the text, value) */
 #define PRINT_FUNCTION(name, value_type)						\
 	int print_color_##name(enum output_type type, enum color_attr color,		\
-			       const char *key, const char *format, value_type value);	\
-	static inline int print_##name(enum output_type type, const char *key,		\
-				       const char *format, value_type value)		\
-	{										\
-		return print_color_##name(type, COLOR_NONE, key, format, value);	\
-	}
+			       const char *key, const char *format, value_type value)
 
-PRINT_FUNCTION(int, int)
-PRINT_FUNCTION(uint, unsigned int)
-PRINT_FUNCTION(u64, uint64_t)
-PRINT_FUNCTION(s64, int64_t)
-PRINT_FUNCTION(bool, bool)
-PRINT_FUNCTION(on_off, bool)
-PRINT_FUNCTION(string, const char *)
-PRINT_FUNCTION(float, double)
+PRINT_FUNCTION(int, int);
+PRINT_FUNCTION(uint, unsigned int);
+PRINT_FUNCTION(u64, uint64_t);
+PRINT_FUNCTION(s64, int64_t);
+PRINT_FUNCTION(bool, bool);
+PRINT_FUNCTION(on_off, bool);
+PRINT_FUNCTION(string, const char *);
+PRINT_FUNCTION(float, double);
 /* As text with a unit (%s), as JSON a number of bytes. */
-PRINT_FUNCTION(size, __u32)
+PRINT_FUNCTION(size, __u32);
+
+/* print_TYPE(type, key of the JSON member, format of the text, value) */
+#define print_int(type, ...)	print_color_int(type, COLOR_NONE, __VA_ARGS__)
+#define print_uint(type, ...)	print_color_uint(type, COLOR_NONE, __VA_ARGS__)
+#define print_u64(type, ...)	print_color_u64(type, COLOR_NONE, __VA_ARGS__)
+#define print_s64(type, ...)	print_color_s64(type, COLOR_NONE, __VA_ARGS__)
+#define print_bool(type, ...)	print_color_bool(type, COLOR_NONE, __VA_ARGS__)
+#define print_on_off(type, ...)	print_color_on_off(type, COLOR_NONE, __VA_ARGS__)
+#define print_string(type, ...)	print_color_string(type, COLOR_NONE, __VA_ARGS__)
+#define print_float(type, ...)	print_color_float(type, COLOR_NONE, __VA_ARGS__)
+#define print_size(type, ...)	print_color_size(type, COLOR_NONE, __VA_ARGS__)
 
 /* As text with a unit (%s), as JSON a number of bytes/s. */
 void tc_print_rate(enum output_type type, const char *key, const char *format,

@@ -10,13 +10,15 @@
 #pragma weak get_size
 #pragma weak tc_print_rate
 
-static const struct word words[] = {
+static const struct word csma_words[] = {
 	{ "rate", CSMA_RATE, WORD_MBIT, NULL, "10mbit or 100mbit" },
 	{ "propagation", CSMA_PROPAGATION, WORD_TIME_NS, NULL, NULL },
 	{ "ring", CSMA_RING, WORD_U32, NULL, "a number of frames, from 1 to 4096" },
 	{ "seed", CSMA_SEED, WORD_U64, NULL, NULL },
 	{ NULL, 0, 0, NULL, NULL }
 };
+
+static const struct word *const words[] = { csma_words, NULL };
 
 static void csma_usage(void)
 {

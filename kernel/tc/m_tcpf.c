@@ -8,12 +8,13 @@
 static const char *const profiles[] = { "recommended", "paper", "letter", NULL };
 static const char *const retransmits[] = { "protect", "plain", NULL };
 
-static const struct word words[] = {
-	MARKER_WORDS_FIRST,
+static const struct word tcpf_words[] = {
 	{ "profile", TCA_TCPF_PROFILE, WORD_CHOICE, profiles, "recommended, paper or letter" },
 	{ "retransmits", TCA_TCPF_RETRANSMITS, WORD_CHOICE, retransmits, "protect or plain" },
-	MARKER_WORDS_LAST,
+	{ NULL, 0, 0, NULL, NULL }
 };
+
+static const struct word *const words[] = { marker_first, tcpf_words, marker_last, NULL };
 
 static const char *const reasons[] = {
 	[TC_TCPF_CONTROL] = "control",

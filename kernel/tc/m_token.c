@@ -7,11 +7,12 @@
 
 static const char *const modes[] = { "reset", "continuous", "flow", NULL };
 
-static const struct word words[] = {
-	MARKER_WORDS_FIRST,
+static const struct word token_words[] = {
 	{ "mode", TCA_TOKEN_MODE, WORD_CHOICE, modes, "reset, continuous or flow" },
-	MARKER_WORDS_LAST,
+	{ NULL, 0, 0, NULL, NULL }
 };
+
+static const struct word *const words[] = { marker_first, token_words, marker_last, NULL };
 
 static void token_usage(void)
 {

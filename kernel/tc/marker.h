@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * What the markers, actions of tc, have in common on the command line and in what is shown: a kind
- * is a table of words (words.h) and a function for its own statistics.
+ * is tables of words (words.h) and a function for its own statistics.
  */
 #ifndef TC_MARKER_H
 #define TC_MARKER_H
@@ -16,18 +16,21 @@
 
 static const char *const marker_forward[] = { "ingress", "egress", NULL };
 
-/* Rows of the table of words; a kind's own come between the two. */
-#define MARKER_WORDS_FIRST								\
-	{ "interval", TCA_MARKER_INTERVAL, WORD_TIME, NULL,				\
-	  "a time with its unit from 1ms to 4s, as 400ms" },				\
-	{ "tokens", TCA_MARKER_TOKENS, WORD_SIZE, NULL, NULL }
-
-#define MARKER_WORDS_LAST								\
-	{ "in", TCA_MARKER_IN, WORD_DSCP, NULL, NULL },					\
-	{ "out", TCA_MARKER_OUT, WORD_DSCP, NULL, NULL },				\
-	{ "flows", TCA_MARKER_FLOWS, WORD_U32, NULL, "a number from 1 to 262144" },	\
-	{ "forward", TCA_MARKER_FORWARD, WORD_CHOICE, marker_forward, "ingress or egress" }, \
+/* Tables of words; a kind's own comes between the two. */
+static const struct word marker_first[] = {
+	{ "interval", TCA_MARKER_INTERVAL, WORD_TIME, NULL,
+	  "a time with its unit from 1ms to 4s, as 400ms" },
+	{ "tokens", TCA_MARKER_TOKENS, WORD_SIZE, NULL, NULL },
 	{ NULL, 0, 0, NULL, NULL }
+};
+
+static const struct word marker_last[] = {
+	{ "in", TCA_MARKER_IN, WORD_DSCP, NULL, NULL },
+	{ "out", TCA_MARKER_OUT, WORD_DSCP, NULL, NULL },
+	{ "flows", TCA_MARKER_FLOWS, WORD_U32, NULL, "a number from 1 to 262144" },
+	{ "forward", TCA_MARKER_FORWARD, WORD_CHOICE, marker_forward, "ingress or egress" },
+	{ NULL, 0, 0, NULL, NULL }
+};
 
 #define MARKER_USAGE									\
 	"          [ in DSCP ] [ out DSCP ] [ flows NUMBER ] [ forward { ingress | egress } ]\n" \
@@ -74,19 +77,20 @@ static inline bool marker_parse_shared(struct marker_line *line)
 	return line->control;
 }
 
-/* Read a word of the table. Return false if it is none. */
-static inline bool marker_parse_word(struct marker_line *line, const struct word *words)
+/* Read a word of the tables. Return false if it is none. */
+static inline bool marker_parse_word(struct marker_line *line, const struct word *const *tables)
 {
-	int i = find_word(words, *line->argv);
+	int i;
+	const struct word *word = find_word(tables, *line->argv, &i);
 
-	if (i < 0)
+	if (!word)
 		return false;
 	if (line->argc < 2)
-		missarg(words[i].name);
+		missarg(word->name);
 	if (line->seen[i])
-		duparg(words[i].name, line->argv[1]);
+		duparg(word->name, line->argv[1]);
 	line->seen[i] = true;
-	add_value(line->n, &words[i], line->argv[1]);
+	add_value(line->n, word, line->argv[1]);
 	line->argc -= 2;
 	line->argv += 2;
 	return true;
@@ -103,7 +107,8 @@ static inline bool marker_ends(const char *word)
 }
 
 static inline int marker_parse(struct action_util *au, int *argc, char ***argv, int code,
-			       struct nlmsghdr *n, const struct word *words, void (*usage)(void))
+			       struct nlmsghdr *n, const struct word *const *tables,
+			       void (*usage)(void))
 {
 	/* The first word is the kind. */
 	struct marker_line line = { .argc = *argc - 1, .argv = *argv + 1, .n = n };
@@ -115,7 +120,7 @@ static inline int marker_parse(struct action_util *au, int *argc, char ***argv, 
 				au->id);
 			return -1;
 		}
-		if (marker_parse_word(&line, words) || marker_parse_shared(&line))
+		if (marker_parse_word(&line, tables) || marker_parse_shared(&line))
 			continue;
 		if (strcmp(*line.argv, "help"))
 			fprintf(stderr, "%s: what is \"%s\"?\n", au->id, *line.argv);
@@ -132,7 +137,7 @@ static inline int marker_parse(struct action_util *au, int *argc, char ***argv, 
 static inline void marker_print_xstats(const struct rtattr *attr,
 				       void (*print)(const void *xstats), size_t bytes)
 {
-	__u64 xstats[MARKER_XSTATS_MAX / sizeof(__u64)];	/* the attribute may not be aligned */
+	__u64 xstats[MARKER_XSTATS_MAX / sizeof(__u64)]; /* the attribute may not be aligned */
 
 	if (!attr || RTA_PAYLOAD(attr) < bytes)
 		return;
@@ -143,8 +148,8 @@ static inline void marker_print_xstats(const struct rtattr *attr,
 }
 
 static inline int marker_print(struct action_util *au, FILE *f, struct rtattr *options,
-			       const struct word *words, void (*print)(const void *xstats),
-			       size_t bytes)
+			       const struct word *const *tables,
+			       void (*print)(const void *xstats), size_t bytes)
 {
 	struct rtattr *tb[MARKER_ATTRIBUTES + 1];
 	struct tc_marker parms;
@@ -159,7 +164,7 @@ static inline int marker_print(struct action_util *au, FILE *f, struct rtattr *o
 		return -1;
 	}
 	memcpy(&parms, RTA_DATA(tb[TCA_MARKER_PARMS]), sizeof(parms));
-	print_words(words, tb);
+	print_words(tables, tb);
 	print_action_control(f, "", parms.action, "");
 	print_nl();
 	print_uint(PRINT_ANY, "index", "\t index %u", parms.index);
@@ -175,10 +180,10 @@ static inline int marker_print(struct action_util *au, FILE *f, struct rtattr *o
 	return 0;
 }
 
-/* The plugin of a marker, from its table `words` and name_usage and name_print_xstats. */
+/* The plugin of a marker, from its list of tables `words` and name_usage and name_print_xstats. */
 #define MARKER_UTIL(name)								\
-_Static_assert(sizeof(struct tc_##name##_xstats) <= MARKER_XSTATS_MAX,			\
-	       "the statistics of " #name " do not fit into what they are copied to");	\
+static_assert(sizeof(struct tc_##name##_xstats) <= MARKER_XSTATS_MAX,			\
+	      "the statistics of " #name " do not fit into what they are copied to");	\
 											\
 static int name##_parse(struct action_util *au, int *argc, char ***argv, int code,	\
 			struct nlmsghdr *n)						\

@@ -8,14 +8,19 @@
 static const char *const modes[] = { "coupled", "decoupled", NULL };
 static const char *const shares[] = { "instant", "average", NULL };
 
-static const struct word words[] = {
-	PRECEDENCE_WORDS_FIRST,
+static const struct word frio_words[] = {
 	{ "mode", TCA_PRECEDENCE_MODE, WORD_CHOICE, modes, "coupled or decoupled" },
 	{ "share", TCA_FRIO_SHARE, WORD_CHOICE, shares, "instant or average" },
 	{ "many_flows", TCA_FRIO_MANY_FLOWS, WORD_ON_OFF, NULL, NULL },
 	{ "minq", TCA_FRIO_MINQ, WORD_U32, NULL, "a number of packets from 0 to 65535" },
 	{ "flows", TCA_FRIO_FLOWS, WORD_U32, NULL, "a number from 1 to 1048576" },
-	PRECEDENCE_WORDS_LAST("a size from 1 to 65535 bytes"),
+	{ "ewma", TCA_PRECEDENCE_EWMA, WORD_U8, NULL, "a number from 0 to 31" },
+	{ "avpkt", TCA_PRECEDENCE_AVPKT, WORD_SIZE, NULL, "a size from 1 to 65535 bytes" },
+	{ NULL, 0, 0, NULL, NULL }
+};
+
+static const struct word *const words[] = {
+	precedence_first, frio_words, precedence_last, NULL
 };
 
 static void frio_usage(void)
@@ -31,19 +36,18 @@ static void frio_usage(void)
 		"                [ ewma LOG ] [ avpkt BYTES ] [ bandwidth RATE ]\n"
 		"                [ in DSCP ] [ seed NUMBER ]\n"
 		"\n"
-		"A flow that has less than PACKETS (2) of avpkt bytes queued"
-		" is not dropped at random.\n"
+		"A flow that has less than PACKETS (2) of avpkt bytes queued is not dropped at random.\n"
 		PRECEDENCE_USAGE);
 }
 
 static void frio_print_class(const char *name, const struct tc_frio_class_xstats *x)
 {
 	precedence_open_class(name);
-	precedence_print_count(x, enqueued);
-	precedence_print_count(x, early);
-	precedence_print_count(x, forced);
-	precedence_print_count(x, strike);
-	precedence_print_count(x, pdrop);
+	precedence_print_count("enqueued", &x->enqueued);
+	precedence_print_count("early", &x->early);
+	precedence_print_count("forced", &x->forced);
+	precedence_print_count("strike", &x->strike);
+	precedence_print_count("pdrop", &x->pdrop);
 	print_uint(PRINT_ANY, "backlog", "backlog %ub ", x->backlog);
 	print_uint(PRINT_ANY, "average", "average %ub ", x->average);
 	print_uint(PRINT_ANY, "flows_now", "flows_now %u", x->flows_now);
@@ -58,4 +62,4 @@ static void frio_print_statistics(const struct tc_frio_xstats *x)
 	frio_print_class("out", &x->out);
 }
 
-PRECEDENCE_UTIL(frio, TCA_FRIO_MAX);
+PRECEDENCE_UTIL(frio);

@@ -8,11 +8,16 @@
 static const char *const modes[] = { "coupled", "decoupled", "wred", NULL };
 static const char *const uniformize[] = { "none", "red", NULL };
 
-static const struct word words[] = {
-	PRECEDENCE_WORDS_FIRST,
+static const struct word rio_words[] = {
 	{ "mode", TCA_PRECEDENCE_MODE, WORD_CHOICE, modes, "coupled, decoupled or wred" },
 	{ "uniformize", TCA_RIO_UNIFORMIZE, WORD_CHOICE, uniformize, "none or red" },
-	PRECEDENCE_WORDS_LAST(NULL),
+	{ "ewma", TCA_PRECEDENCE_EWMA, WORD_U8, NULL, "a number from 0 to 31" },
+	{ "avpkt", TCA_PRECEDENCE_AVPKT, WORD_SIZE, NULL, NULL },
+	{ NULL, 0, 0, NULL, NULL }
+};
+
+static const struct word *const words[] = {
+	precedence_first, rio_words, precedence_last, NULL
 };
 
 static void rio_usage(void)
@@ -32,10 +37,10 @@ static void rio_usage(void)
 static void rio_print_class(const char *name, const struct tc_rio_class_xstats *x)
 {
 	precedence_open_class(name);
-	precedence_print_count(x, enqueued);
-	precedence_print_count(x, early);
-	precedence_print_count(x, forced);
-	precedence_print_count(x, pdrop);
+	precedence_print_count("enqueued", &x->enqueued);
+	precedence_print_count("early", &x->early);
+	precedence_print_count("forced", &x->forced);
+	precedence_print_count("pdrop", &x->pdrop);
 	print_uint(PRINT_ANY, "backlog", "backlog %ub ", x->backlog);
 	print_uint(PRINT_ANY, "average", "average %ub", x->average);
 	close_json_object();
@@ -48,4 +53,4 @@ static void rio_print_statistics(const struct tc_rio_xstats *x)
 	rio_print_class("out", &x->out);
 }
 
-PRECEDENCE_UTIL(rio, TCA_RIO_MAX);
+PRECEDENCE_UTIL(rio);

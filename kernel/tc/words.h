@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The words of a kind as a table: read from the command line into netlink
+ * The words of a kind as tables: read from the command line into netlink
  * attributes, and shown from them. One row per word, so that what can be set
- * is what is shown, under the same name.
+ * is what is shown, under the same name. Tables end with a row without a name,
+ * lists of them with NULL.
  */
 #ifndef TC_WORDS_H
 #define TC_WORDS_H
@@ -211,40 +212,45 @@ static inline void add_value(struct nlmsghdr *n, const struct word *word, const 
 	}
 }
 
-static inline int find_word(const struct word *words, const char *name)
+/* Return the row of a word and its number among those of all tables, or NULL. */
+static inline const struct word *find_word(const struct word *const *tables, const char *name,
+					   int *number)
 {
-	for (int i = 0; words[i].name; i++)
-		if (!strcmp(words[i].name, name))
-			return i;
-	return -1;
+	*number = 0;
+	for (; *tables; tables++)
+		for (const struct word *word = *tables; word->name; word++, (*number)++)
+			if (!strcmp(word->name, name))
+				return word;
+	return NULL;
 }
 
 /*
  * Read all words into attributes of n. Return 0; or, after saying what is wrong
  * and the usage, -1. What tc has functions for ends the program, as in its own kinds.
  */
-static inline int add_words(struct nlmsghdr *n, const struct word *words, const char *kind,
-			    void (*usage)(void), int argc, char **argv)
+static inline int add_words(struct nlmsghdr *n, const struct word *const *tables,
+			    const char *kind, void (*usage)(void), int argc, char **argv)
 {
 	bool seen[WORDS_MAX] = { false };
 
 	for (; argc > 0; argc--, argv++) {
-		int i = find_word(words, *argv);
+		int i;
+		const struct word *word = find_word(tables, *argv, &i);
 
-		if (i < 0) {
+		if (!word) {
 			if (strcmp(*argv, "help"))
 				fprintf(stderr, "%s: what is \"%s\"?\n", kind, *argv);
 			usage();
 			return -1;
 		}
 		if (argc < 2)
-			missarg(words[i].name);
+			missarg(word->name);
 		argc--;
 		argv++;
 		if (seen[i])
-			duparg(words[i].name, *argv);
+			duparg(word->name, *argv);
 		seen[i] = true;
-		add_value(n, &words[i], *argv);
+		add_value(n, word, *argv);
 	}
 	return 0;
 }
@@ -329,14 +335,15 @@ static inline void print_value(const struct word *word, const struct rtattr *att
 	}
 }
 
-/* Show the words whose attributes are among tb, in the table's order. */
-static inline void print_words(const struct word *words, struct rtattr *tb[])
+/* Show the words whose attributes are among tb, in the tables' order. */
+static inline void print_words(const struct word *const *tables, struct rtattr *tb[])
 {
-	for (; words->name; words++)
-		if (tb[words->attr]) {
-			print_string(PRINT_FP, NULL, "%s ", words->name);
-			print_value(words, tb[words->attr]);
-		}
+	for (; *tables; tables++)
+		for (const struct word *word = *tables; word->name; word++)
+			if (tb[word->attr]) {
+				print_string(PRINT_FP, NULL, "%s ", word->name);
+				print_value(word, tb[word->attr]);
+			}
 }
 
 #endif /* TC_WORDS_H */

@@ -12,6 +12,7 @@ from run_maker import locked
 from tc_cases import Case, Outcome, judge, missing
 
 from tcpf_lab.base.errors import TestbedError
+from tcpf_lab.testbed.uml import source
 from tcpf_lab.testbed.uml.guest import UmlTestbed
 
 CASES = tc_cases.load()
@@ -46,6 +47,21 @@ def test_case(case: Case, outcomes: dict[str, list[Outcome]], said_at_the_end: s
 @pytest.mark.uml
 def test_guest_with_all_cases_came_to_its_end(said_at_the_end: str) -> None:
     assert said_at_the_end == ""
+
+
+@pytest.mark.nightly
+@pytest.mark.uml
+@pytest.mark.parametrize("version", ["6.1", "7.3"])
+def test_cases_on_another_version(version: str, tmp_path: Path) -> None:
+    """The kernel is built if need be: minutes, the first time."""
+    outcomes = tc_cases.carry_out(UmlTestbed(source.build(version)), CASES, tmp_path / "run")
+    failed = {}
+    for case in CASES:
+        try:
+            judge(case, outcomes.get(case.id, []))
+        except AssertionError as error:
+            failed[case.id] = str(error)
+    assert failed == {}
 
 
 #: Kind -> what its own attributes begin with, and those that it shares with another kind.

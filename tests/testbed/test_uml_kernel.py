@@ -664,7 +664,7 @@ def test_status_tells_what_is_missing(site: Site, monkeypatch: pytest.MonkeyPatc
     assert "make" in status["missing_packages"]
 
 
-@pytest.mark.parametrize("version", ["6.12", "7.3"])
+@pytest.mark.parametrize("version", ["6.1", "6.12", "7.3"])
 def test_patches_of_a_version_are_numbered_and_each_gives_a_reason(version: str) -> None:
     recipe = uml_recipe.load(variant="kasan", version=version)
     (*numbered, last) = recipe.patches

@@ -9,7 +9,7 @@
  *	gap		96 bits between frames, seen by each station
  *	slot		512 bits
  *	jam		32 bits, behind the preamble if that is not over
- *	backoff		r slots, r uniform in 0 <= r < 2^min(n, 10) after the n-th collision of a frame
+ *	backoff		r slots, r uniform in 0 <= r < 2^min(n, 10), after a frame's n-th collision
  *	given up	after 16 attempts
  *
  * Every station hears every other `propagation` later. A station with a frame begins at

@@ -9,8 +9,8 @@
  *		is in force, behind the last one that.
  *	trace	delivery opportunities as in mahimahi's traces (R. Netravali et al., "Mahimahi:
  *		Accurate Record-and-Replay for HTTP", USENIX ATC 2015): at a millisecond's beginning
- *		so many times DELIVERY_OPPORTUNITY bytes. What nobody waits for is lost; a packet may
- *		take its bytes from several opportunities. The trace repeats.
+ *		so many times DELIVERY_OPPORTUNITY bytes. What nobody waits for is lost; a packet
+ *		may take its bytes from several opportunities. The trace repeats.
  *
  * Credit is counted in 1e-9 bytes, so that a rate times a time is exact. Steps and milliseconds
  * count from the epoch. The caller has the clock: `now` never goes back.

@@ -32,7 +32,7 @@
 #include <net/flow_key.h>
 
 #define FLOW_TABLE_NONE 0xffffffffU
-#define FLOW_TABLE_CAPACITY_MAX (1U << 24)
+#define FLOW_TABLE_CAPACITY_MAX 0x1000000U
 
 struct flow_entry {
 	struct flow_key key;
@@ -270,7 +270,7 @@ static inline void flow_table_clear(struct flow_table *t)
 {
 	if (!t->fresh)	/* never used since it was initialised */
 		return;
-	flow_table_init(t, t->records, t->capacity, t->stride, t->order != NULL);
+	flow_table_init(t, t->records, t->capacity, t->stride, !!t->order);
 }
 
 /*

@@ -145,7 +145,6 @@ static inline void rio_change_params(struct rio_params *p, struct rio_vars *v,
 	rio_set_params(p, config);
 }
 
-
 /*
  * A packet arrives: update the averages and return, scaled, the one that it is judged by.
  * now is looked at only if the class has no backlog.

@@ -26,7 +26,7 @@
 #define TCPF_IDLE_MAX		120000000000ULL		/* ns; the longest timeout Linux waits */
 #define TCPF_REAP_MAX		256			/* idle flows removed at once */
 #define TCPF_WINDOW_SHIFT	16			/* W is kept as W * 2^16 */
-#define TCPF_ONE		(1ULL << 32)		/* one packet, as count and S have it */
+#define TCPF_ONE		0x100000000ULL		/* one packet, as count and S have it */
 #define TCPF_HANDSHAKES_MAX	4096U
 
 enum tcpf_reason {
@@ -328,7 +328,7 @@ static inline u32 tcpf_new(struct tcpf_marker *m, const struct packet_info *info
 
 /* A handshake of the data's receiver. The oldest of them gives way; data flows are not touched. */
 static inline void tcpf_note_handshake(struct tcpf_marker *m, const struct flow_key *key, u32 hash,
-				  u16 mss)
+				       u16 mss)
 {
 	u32 index = flow_table_find(&m->handshakes, key, hash);
 

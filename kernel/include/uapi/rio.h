@@ -5,7 +5,7 @@
 
 #include <linux/types.h>
 
-#include <uapi/precedence.h>
+#include "precedence.h"
 
 enum {
 	TCA_RIO_UNIFORMIZE = __TCA_PRECEDENCE_OWN,	/* u8, enum tc_rio_uniformize */

@@ -5,7 +5,7 @@
 
 #include <linux/types.h>
 
-#include <uapi/marker.h>
+#include "marker.h"
 
 #define TCA_ID_TOKEN 201	/* unused by the kernel's own actions, whose numbers end below 32 */
 

@@ -229,6 +229,8 @@ def _cause(
 CLOCK_START_NS = 1_000_000_000 * 10**9
 #: First version whose guest processes seccomp can hold, at half the cost of ptrace.
 WITH_SECCOMP = (6, 16)
+#: Earlier versions mount a root that is on no device only if it has a name.
+WITH_NAMELESS_ROOT = (6, 12)
 #: Real seconds a guest may take for boot and set-up; the plan limits those of a virtual second.
 WATCHDOG_BASE_S = 60.0
 #: What of the kernel's messages the console shows: reports of the kasan variant are warnings, and
@@ -370,6 +372,7 @@ class UmlTestbed:
             "time-travel=inf-cpu",
             f"time-travel-start={CLOCK_START_NS}",
             f"random_seed={seed}",
+            *(["root=hostfs"] if in_numbers(kernel.version) < WITH_NAMELESS_ROOT else []),
             "rootfstype=hostfs",
             "rootflags=/",
             "ro",

@@ -19,7 +19,7 @@ from tcpf_lab.testbed.workshop import Progress, Workshop, one_at_a_time, require
 #: Where Debian's packages put them, and where those that are fetched are kept.
 INSTALLED = Path("/usr/src")
 #: Suites of Debian's archive, the first that has the package is taken: small ones first.
-SUITES = ("trixie-backports", "trixie", "forky", "sid")
+SUITES = ("trixie-backports", "bookworm", "trixie", "forky", "sid")
 #: Bytes of the lists, the package and the tarball in it.
 NEEDED_BYTES = 800_000_000
 

@@ -1,17 +1,35 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What differs between the kernels that the links build for, 6.1 to 6.12, and what later ones
- * changed: the only place here that asks what a kernel has.
+ * What differs between the kernels that the modules build for, 6.1 to 7.3: the only place that asks
+ * what a kernel has.
  */
-#ifndef DRIVERS_COMPAT_H
-#define DRIVERS_COMPAT_H
+#ifndef COMPAT_H
+#define COMPAT_H
 
 #include <linux/hrtimer.h>
+#include <linux/module.h>
 #include <linux/version.h>
+#include <net/act_api.h>
+#include <net/pkt_sched.h>
 #include <net/rtnetlink.h>
 
+/* 6.8: the alias by which tc has a qdisc's module loaded. */
+#ifndef MODULE_ALIAS_NET_SCH
+#define MODULE_ALIAS_NET_SCH(kind)	MODULE_ALIAS("sch_" kind)
+#endif
+
+/* 6.8: the same for actions. */
+#ifndef MODULE_ALIAS_NET_ACT
+#define MODULE_ALIAS_NET_ACT(kind)	MODULE_ALIAS("act_" kind)
+#endif
+
+/* 6.9: what an action's init() returns if it found the action that it was to bind. */
+#ifndef ACT_P_BOUND
+#define ACT_P_BOUND	0
+#endif
+
 /* 6.13: one function makes a timer; 6.15 has no other. */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
+#if KERNEL_VERSION(6, 13, 0) > LINUX_VERSION_CODE
 static inline void hrtimer_setup(struct hrtimer *timer,
 				 enum hrtimer_restart (*function)(struct hrtimer *),
 				 clockid_t clock, enum hrtimer_mode mode)
@@ -22,7 +40,7 @@ static inline void hrtimer_setup(struct hrtimer *timer,
 #endif
 
 /* 6.15: newlink() has its arguments in a structure. compat_NAME is NAME in the kernel's form. */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 15, 0)
+#if KERNEL_VERSION(6, 15, 0) > LINUX_VERSION_CODE
 #define COMPAT_NEWLINK(name)								\
 static int compat_##name(struct net *net, struct net_device *dev, struct nlattr *tb[],	\
 			 struct nlattr *data[], struct netlink_ext_ack *extack)		\
@@ -38,4 +56,4 @@ static int compat_##name(struct net_device *dev, struct rtnl_newlink_params *par
 }
 #endif
 
-#endif /* DRIVERS_COMPAT_H */
+#endif /* COMPAT_H */
