@@ -11,6 +11,7 @@ from tcpf_lab.report.claims.page import Block, Drawing, Page, Point, Table, Text
 from tcpf_lab.report.compare.paired import (
     ALL,
     Against,
+    difference_row,
     difference_table,
     heading,
     remarks,
@@ -119,6 +120,7 @@ def _blocks(found: Against) -> Iterator[Block]:
     yield _figure(found)
     verdicts = "; ".join(map(verdict_line, found.metrics))
     yield Text(f"{verdicts}.", f"Verdict: {found.verdict}")  # a text before a table is the answer
+    yield _summary(found)
     yield _stored(difference_table(found), first="metric")
     lines = list(remarks(found))
     if lines:
@@ -127,6 +129,20 @@ def _blocks(found: Against) -> Iterator[Block]:
         yield _stored(parting_table(found.partings))
     for number, parting in enumerate(one for one in found.partings if one.events):
         yield _stored(event_table(parting), name=f"events-{number + 1}")
+
+
+def _summary(found: Against) -> Table:
+    """Give a row for each metric: over all cells, or of the only one."""
+    rows = []
+    for metric in found.metrics:
+        own = {one.cell: one for one in found.differences if one.metric == metric.metric}
+        mean = own.get(ALL) or next(iter(own.values()))
+        _, *numbers, _ = difference_row(mean, seeds=False)
+        texts = [one if isinstance(one, str) else one.in_line for one in numbers]
+        count = f"{len(metric.differing)} of {len(own.keys() - {ALL})}"
+        rows.append((heading(metric.metric), *texts[:3], count, metric.verdict))
+    headings = ("metric", "A", "B", "B minus A", "cells that differ", "verdict")
+    return Table("metrics", headings, rows, "Each metric, over all cells.", 1)
 
 
 #: Cells that a figure has room for; of more, those with the smallest p values are drawn.

@@ -282,7 +282,7 @@ def difference_table(found: Against) -> Table:
     groups, several = [], found.seeds is None
     for metric in dict.fromkeys(one.metric for one in found.differences):
         own = [one for one in found.differences if one.metric == metric]
-        groups.append(Group(heading(metric), rows_of(_row(one, several) for one in own)))
+        groups.append(Group(heading(metric), rows_of(difference_row(one, several) for one in own)))
     numbers = ("A", "B", "B minus A", "shown from", "p", *("seeds",) * several)
     return Table(
         name="differences",
@@ -298,7 +298,8 @@ def difference_table(found: Against) -> Table:
     )
 
 
-def _row(one: Difference, seeds: bool) -> tuple[str | Entry, ...]:
+def difference_row(one: Difference, seeds: bool) -> tuple[str | Entry, ...]:
+    """Give the entries of a comparison, with its number of ``seeds`` if that differs."""
     half = "" if one.interval is None else number_text((one.interval[1] - one.interval[0]) / 2)
     return (
         *(one.cell, number_text(one.first), number_text(one.second)),

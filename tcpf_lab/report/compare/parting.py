@@ -28,7 +28,7 @@ APART_NS = 10_000
 #: Events of each side that are shown before the packet, and from it on.
 BEFORE, BEHIND = 3, 5
 #: Side of an event that both have.
-_BOTH = "A and B"
+_BOTH = "both"
 #: A logged retransmission is captured within this time.
 _LOGGED_NS = 1_000_000
 
