@@ -34,7 +34,7 @@ from tcpf_lab.run.cluster.executor import cluster_executor
 from tcpf_lab.run.cluster.link import Link, Outfit
 from tcpf_lab.run.cluster.worker import Order
 from tcpf_lab.run.runner import Event, Task, run_all
-from tcpf_lab.spec.load import load
+from tcpf_lab.spec.load import apply_overrides, load
 from tcpf_lab.spec.sweep import Run, expand
 from tcpf_lab.testbed.fake import FakeTestbed
 from tcpf_lab.testbed.uml import package
@@ -99,7 +99,8 @@ class Campaign(threading.Thread):
 
 
 def the_runs(uml: UmlTestbed) -> list[Run]:
-    return list(expand(load(SPEC).on(uml.generator)))
+    """Give runs that name their kernel: workers get the package of each."""
+    return list(expand(apply_overrides(load(SPEC), ["kernel=6.12"]).on(uml.generator)))
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +132,7 @@ def one_killed(
     cluster: LocalCluster, uml: UmlTestbed, tmp_path_factory: pytest.TempPathFactory
 ) -> Campaign:
     """Two workers, of which the first to have a guest is killed while it has it."""
-    with closing(Link(cluster.address, Outfit(uml, package.pack(uml.kernel), []))) as link:
+    with closing(Link(cluster.address, Outfit(uml, {"": package.pack(uml.kernel)}, []))) as link:
         for name in ("a", "b"):  # both before there is work: one alone would do all of it
             joined(link, partial(start, cluster, name))
     campaign = Campaign(cluster, uml, tmp_path_factory.mktemp("one-killed"))
@@ -252,7 +253,7 @@ def test_a_worker_of_another_version_is_named_with_both(
     shutil.copytree(ROOT / "tcpf_lab", tmp_path / "tcpf_lab", ignore=ignore)
     with (tmp_path / "tcpf_lab" / "base" / "units.py").open("a") as source:
         source.write("# another version\n")
-    with closing(Link(cluster.address, Outfit(uml, package.pack(uml.kernel), []))) as link:
+    with closing(Link(cluster.address, Outfit(uml, {"": package.pack(uml.kernel)}, []))) as link:
         (other,) = joined(
             link, lambda: cluster.start_worker("other", {"PYTHONPATH": str(tmp_path)})
         )
@@ -273,9 +274,9 @@ def test_what_the_disk_of_a_worker_refuses_is_its_own_and_not_the_schedulers(
 ) -> None:
     run = next(iter(expand(recorded_experiment)))
     files = ExperimentFiles(tmp_path, "tiny", "fake")
-    order = Order(Task(run, fake, files, keep_pcaps=False, commit=""), "", cluster_worker.CODE)
+    order = Order(Task(run, fake, files, keep_pcaps=False, commit=""), {}, cluster_worker.CODE)
     ended = threading.Event()
-    with closing(Link(cluster.address, Outfit(fake, package.Package("", b""), []))) as link:
+    with closing(Link(cluster.address, Outfit(fake, {"": package.Package("", b"")}, []))) as link:
         (worker,) = joined(link, lambda: start(cluster, "diskless"))
         shutil.rmtree(cluster.files("diskless"))
         sent = link.start(order, worker, "a-run", lambda _key: ended.set())
@@ -297,7 +298,7 @@ def test_a_worker_that_comes_back_at_its_address_is_known_for_another(
     words += ["--host", "127.0.0.1", "--worker-port", str(port), "--name", "same"]
     words += ["--local-directory", str(cluster.files("same"))]
     address, seen = f"tcp://127.0.0.1:{port}", []
-    with closing(Link(cluster.address, Outfit(fake, package.Package("", b""), []))) as link:
+    with closing(Link(cluster.address, Outfit(fake, {"": package.Package("", b"")}, []))) as link:
         for _ in range(2):
             cluster.workers["same"] = cluster._start("same", words, {})
             until(lambda: link.workers().get(address, "") not in {"", *seen})
@@ -312,7 +313,7 @@ def test_an_address_without_a_scheduler_is_told_with_what_starts_one(
     fake: FakeTestbed, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster_link, "CONNECT_S", 1.0)
-    outfit = Outfit(fake, package.Package("", b""), [])
+    outfit = Outfit(fake, {"": package.Package("", b"")}, [])
     with pytest.raises(RequestError, match="no scheduler answers") as caught:
         Link(address, outfit)
     assert caught.value.where == f"--cluster {address}"

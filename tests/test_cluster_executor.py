@@ -173,7 +173,7 @@ def said() -> list[str]:
 
 @pytest.fixture
 def executor(farm: Cluster, said: list[str]) -> Iterator[ClusterExecutor]:
-    made = ClusterExecutor(farm.link, "0" * 32, said.append, patience=0.5)
+    made = ClusterExecutor(farm.link, {"": "0" * 32}, said.append, patience=0.5)
     yield made
     made.shutdown()
 
@@ -490,7 +490,7 @@ def test_unfit_workers_are_all_named_before_anything_is_made(farm, said):
     farm.there = {"a", "b", "c"}
     farm.unfit = {"a": "missing programs: tcpdump", "c": "Python is 3.12, here 3.11"}
     with pytest.raises(TestbedError) as caught:
-        ClusterExecutor(farm.link, "0" * 32, said.append)
+        ClusterExecutor(farm.link, {"": "0" * 32}, said.append)
     assert "- a: missing programs: tcpdump\n" in caught.value.message
     assert "- c: Python is 3.12, here 3.11" in caught.value.message
     assert farm.closed == 1
@@ -513,7 +513,7 @@ def test_a_worker_that_joins_later_gets_runs_and_an_unfit_one_none(
 
 def test_a_cluster_without_workers_is_told_and_waited_for(fake, files, runs, farm, said, tmp_path):
     farm.there = set()
-    executor = ClusterExecutor(farm.link, "0" * 32, said.append)
+    executor = ClusterExecutor(farm.link, {"": "0" * 32}, said.append)
     assert said == ["the cluster has no worker yet; runs begin when one joins"]
     campaign = Campaign(runs[:1], fake, files, executor)
     farm.there = {"a"}

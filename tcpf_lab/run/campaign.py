@@ -86,13 +86,6 @@ def check_cluster(address: str | None, choice: Choice, jobs: int) -> None:
             where=where,
             hint="remove --cluster",
         )
-    named = {run.experiment.kernel for run in choice.runs} - {None}
-    if other := next((name for name in named if name and not name[0].isdigit()), None):
-        raise RequestError(
-            f"kernel '{other}' is registered on this machine only",
-            where=where,
-            hint="remove --cluster, or `kernel`",
-        )
     if importlib.util.find_spec(OF_CLUSTERS) is None:
         raise RequestError(
             f"a cluster needs the Python package '{OF_CLUSTERS}'",

@@ -21,6 +21,7 @@ from threading import Thread
 from typing import Any
 
 from tcpf_lab.base.errors import TestbedError
+from tcpf_lab.plan.compose import compose
 from tcpf_lab.run import runner
 from tcpf_lab.run.cluster.link import CONNECT_S, LOST, Link, Outfit, WorkerDiedError
 from tcpf_lab.run.cluster.worker import CODE, Delivery, Order, keep
@@ -191,8 +192,8 @@ class ClusterExecutor(Executor):
     ----------
     connect : callable
         Gives a new connection to the scheduler.
-    package : str
-        Hash of the kernel package that the workers have been given.
+    packages : mapping of str to str
+        Hash of each kernel's package that the workers have been given.
     notify : callable
         Gets messages for the user, from another thread.
     patience : float
@@ -209,11 +210,11 @@ class ClusterExecutor(Executor):
     def __init__(
         self,
         connect: Callable[[], Link],
-        package: str,
+        packages: Mapping[str, str],
         notify: Callable[[str], None],
         patience: float = PATIENCE_S,
     ) -> None:
-        self._package, self._notify = package, notify
+        self._packages, self._notify = packages, notify
         self._link: Link | None = None
         self._idle: dict[str, None] = {}  #: workers without a run, in the order they became so
         self._waiting: deque[Job] = deque()
@@ -321,7 +322,7 @@ class ClusterExecutor(Executor):
             run = job.task.run
             job.worker, job.key = worker, f"{run.experiment.name}-{run.id}-{uuid.uuid4().hex}"
             self._running[job.key] = job
-            order = Order(job.task, self._package, CODE)
+            order = Order(job.task, self._packages, CODE)
             try:
                 job.sent = self._link.start(order, worker, job.key, partial(self.post, self._ended))
             except LOST:
@@ -425,8 +426,12 @@ def cluster_executor(
         As `ClusterExecutor`.
     """
     assert isinstance(testbed, UmlTestbed), "held by `campaign.check_cluster`"
-    outfit = Outfit(testbed, uml_package.pack(testbed.kernel), samples)
-    executor = ClusterExecutor(lambda: Link(address, outfit), outfit.package.digest, notify)
+    for run in samples:
+        testbed.kernel_of(compose(run))
+    kernels = {"": testbed.kernel, **testbed.named}
+    packages = {name: uml_package.pack(kernel) for name, kernel in kernels.items()}
+    outfit = Outfit(testbed, packages, samples)
+    executor = ClusterExecutor(lambda: Link(address, outfit), outfit.digests, notify)
     try:
         yield executor
     finally:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import pickle
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -47,8 +47,13 @@ class Outfit:
     """What every worker must have before it makes a run."""
 
     testbed: Testbed
-    package: Package
+    packages: Mapping[str, Package]  #: by the kernel that plans name; of the others: ""
     samples: Sequence[Run]  #: one of each kind, to see whether the worker's machine can make them
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """Hash of the package of each kernel."""
+        return {name: package.digest for name, package in self.packages.items()}
 
 
 class Link:
@@ -111,7 +116,7 @@ class Link:
             ready,
             cluster_worker.problems,
             self._outfit.testbed,
-            self._outfit.package.digest,
+            self._outfit.digests,
             self._outfit.samples,
         )
         for worker, answer in answers.items():
@@ -198,8 +203,15 @@ class Link:
         return found
 
     def _equip(self, workers: set[str]) -> dict[str, str]:
-        """Send the kernel package where it is lacking, once to each cache of a host name."""
-        package, failed = self._outfit.package, dict.fromkeys(workers, "")
+        """Send the kernel packages where they are lacking."""
+        failed = dict.fromkeys(workers, "")
+        for package in self._outfit.packages.values():
+            failed |= self._send(package, {worker for worker in workers if not failed[worker]})
+        return failed
+
+    def _send(self, package: Package, workers: set[str]) -> dict[str, str]:
+        """Send a package once to each cache of a host name; return what failed, or nothing."""
+        failed = dict.fromkeys(workers, "")
         lacking = set(workers)
         while lacking:
             answers = self._ask(lacking, cluster_worker.has_package, package.digest)

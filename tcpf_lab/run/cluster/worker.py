@@ -15,7 +15,7 @@ import shutil
 import socket
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -60,7 +60,7 @@ class Order:
     """One run, to be made elsewhere."""
 
     task: Task
-    package: str  #: hash of the kernel package that it runs on
+    packages: Mapping[str, str]  #: hash of the package of each kernel, as `Outfit` has them
     code: str  #: hash of the program that is to make it
 
 
@@ -109,9 +109,11 @@ async def receive(package: Package) -> None:
     await asyncio.to_thread(uml_package.receive, package)
 
 
-async def problems(testbed: Testbed, package: str, samples: Sequence[Run]) -> list[str]:
+async def problems(
+    testbed: Testbed, packages: Mapping[str, str], samples: Sequence[Run]
+) -> list[str]:
     """List what stands in the way of runs like ``samples`` on this machine; ready it for them."""
-    return await asyncio.to_thread(_problems, _here(testbed, package), samples)
+    return await asyncio.to_thread(_problems, _here(testbed, packages), samples)
 
 
 def _problems(testbed: Testbed, samples: Sequence[Run]) -> list[str]:
@@ -146,7 +148,7 @@ def make(packed: bytes) -> Delivery:
 def _make(order: Order, results: Path, worker: str) -> Delivery:
     task = order.task
     files = replace(task.files, results=results)
-    here = replace(task, testbed=_here(task.testbed, order.package), files=files)
+    here = replace(task, testbed=_here(task.testbed, order.packages), files=files)
     event = runner.carry_out(here)
     done, partial = files.run(task.run.id), files.partial(task.run.id)
     root = done.root if done.root.exists() else partial.root
@@ -155,12 +157,13 @@ def _make(order: Order, results: Path, worker: str) -> Delivery:
     return Delivery(replace(event, detail=detail), packed, storage.sha256(packed), worker)
 
 
-def _here(testbed: Testbed, package: str) -> Testbed:
-    """Return the testbed with the kernel of this machine's package."""
+def _here(testbed: Testbed, packages: Mapping[str, str]) -> Testbed:
+    """Return the testbed with the kernels of this machine's packages."""
     if not isinstance(testbed, UmlTestbed):
         return testbed
-    entry = uml_package.received_directory() / package
-    return replace(testbed, kernel=uml_package.at(testbed.kernel, entry))
+    entries = {name: uml_package.received_directory() / hash_ for name, hash_ in packages.items()}
+    named = {name: uml_package.at(one, entries[name]) for name, one in testbed.named.items()}
+    return replace(testbed, kernel=uml_package.at(testbed.kernel, entries[""]), named=named)
 
 
 def _unwanted() -> bool:
