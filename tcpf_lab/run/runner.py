@@ -185,8 +185,9 @@ def _changed(manifest: dict[str, Any], run: Run, identity: Identity | None) -> l
     if not isinstance(then, dict):
         return ["made by an earlier version"]
     plan = compose(run)
-    now = made_from(run, plan, identity(plan) if identity else {})
-    compared = now | then if identity else now
+    parts = identity(plan) if identity else {}
+    now = made_from(run, plan, parts)
+    compared = now | then if parts else now
     return [name for name in compared if now.get(name) != then.get(name)]
 
 

@@ -709,7 +709,7 @@ def test_run_of_a_version_needs_its_kernel(site: Site, monkeypatch: pytest.Monke
     assert bed.facts(seven)["kernel"] == "7.3.117"
     switch = Sysctl("S", "net.ipv4.tcp_linux22_rto", "1")
     assert bed.check(replace(seven, phases=(Phase("old", (switch,)),)))[-1] == (
-        "Linux 7.3.117 has no tcp.linux22: use kernel '6.12', or another tcp.profile"
+        "Linux 7.3.117 has no tcp.linux22: use kernel '6.12', or --set 'tcp.linux22={}'"
     )
 
 

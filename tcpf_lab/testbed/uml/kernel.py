@@ -514,7 +514,9 @@ def _to_build_first(order: Order) -> Order | None:
     variant = BUILT_WITH.get(order.recipe.variant)
     if variant is None or twin_of(order):
         return None
-    first = dataclasses.replace(order, recipe=uml_recipe.load(order.recipe.root, variant))
+    first = dataclasses.replace(
+        order, recipe=uml_recipe.load(order.recipe.root, variant, order.recipe.version)
+    )
     return None if twin_of(first) else first
 
 

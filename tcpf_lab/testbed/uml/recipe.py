@@ -22,6 +22,7 @@ from pathlib import Path
 
 from tcpf_lab.base import shipped
 from tcpf_lab.base.errors import KernelAbsentError, KernelBuildError, RequestError
+from tcpf_lab.results.command import command
 from tcpf_lab.results.layout import write_json
 from tcpf_lab.testbed.workshop import Workshop, last_lines
 
@@ -352,8 +353,8 @@ def check_version(found: str, recipe: Recipe, source: Path) -> None:
             f"wrong kernel version: the source is Linux {found}, "
             f"configuration and patches are for {recipe.version}",
             where=str(source),
-            hint=f"sudo apt-get install {SOURCE_PACKAGE}, or give --source TARBALL of "
-            f"linux-{recipe.version}.x",
+            hint=f"give --source TARBALL of linux-{recipe.version}.x, or name the version: "
+            f"`{command('kernel', 'build', '.'.join(found.split('.')[:2]))}`",
         )
 
 

@@ -20,6 +20,7 @@ from tcpf_lab.testbed.workshop import Progress, Workshop, one_at_a_time, require
 INSTALLED = Path("/usr/src")
 #: Suites of Debian's archive, the first that has the package is taken: small ones first.
 SUITES = ("trixie-backports", "bookworm", "trixie", "forky", "sid")
+_FETCHING = ".fetching-"
 #: Bytes of the lists, the package and the tarball in it.
 NEEDED_BYTES = 800_000_000
 
@@ -134,20 +135,20 @@ def obtain(version: str, progress: Progress, cache: Path | None = None) -> Path:
     if tarball := find(version, root):
         return tarball
     uml_kernel.make_cache(root)
-    with (
-        one_at_a_time(root, progress),
-        tempfile.TemporaryDirectory(
-            prefix=".fetching-", dir=root, ignore_cleanup_errors=True
-        ) as at,
-    ):
+    with one_at_a_time(root, progress):
         if tarball := find(version, root):
             return tarball
+        for leftover in root.glob(_FETCHING + "*"):  # of one that was killed
+            shutil.rmtree(leftover, ignore_errors=True)
         require_room(root, NEEDED_BYTES, KernelBuildError, "the source of a kernel needs {}")
-        try:
-            found = _fetched(version, Path(at), progress)
-        except KernelBuildError as error:
-            raise KernelAbsentError(error.message, where=error.where, hint=error.hint) from None
-        return found.rename(root / found.name)
+        with tempfile.TemporaryDirectory(
+            prefix=_FETCHING, dir=root, ignore_cleanup_errors=True
+        ) as at:
+            try:
+                found = _fetched(version, Path(at), progress)
+            except KernelBuildError as error:
+                raise KernelAbsentError(error.message, where=error.where, hint=error.hint) from None
+            return found.rename(root / found.name)
 
 
 def _fetched(version: str, work: Path, progress: Progress) -> Path:
