@@ -106,6 +106,7 @@ def test_other_kernel_makes_a_run_stale(fake, files, runs):
     other = replace(fake, kernel="another kernel")
     assert state(runs[0], files, other.identity) is State.STALE
     assert state(runs[0], files, None) is State.COMPLETE
+    assert state(runs[0], files, lambda _plan: {}) is State.COMPLETE  # its kernel is not built here
 
 
 def test_wanting_captures_repeats_a_run_that_has_none(fake, files, runs):

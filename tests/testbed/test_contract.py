@@ -297,7 +297,8 @@ def test_unknown_name_is_refused_with_what_there_is(mine):
 
 def test_identity_needs_nothing_that_runs(mine, monkeypatch):
     assert registry.identity("mine") is not None
-    monkeypatch.setattr(kernel, "find", lambda: None)
+    for name in ("find", "any_built"):
+        monkeypatch.setattr(kernel, name, lambda: None)
     assert registry.identity("uml") is None
 
     def down():
