@@ -16,6 +16,7 @@ import numpy as np
 from tcpf_lab.base.errors import LabError
 from tcpf_lab.metrics.tcp_info import read_tcp_info
 from tcpf_lab.papers.figures import Lines, page_of_each
+from tcpf_lab.papers.groups import resolved_cells
 from tcpf_lab.report.claims.judge import Measured, PaperClaim, Words, paired
 from tcpf_lab.report.claims.page import (
     Block,
@@ -28,14 +29,12 @@ from tcpf_lab.report.claims.page import (
     Point,
     Table,
     Text,
-    cells_of,
     ratio_of,
     scaled,
 )
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.table import NOTHING
 from tcpf_lab.spec.group import Group
-from tcpf_lab.spec.sweep import expand
 
 _PAPER = Words(Path(__file__).with_name("coexistence.toml"))
 #: The groups: one flow, and the loss-based flows beside it.
@@ -202,13 +201,8 @@ def coexistence(members: Sequence[Member], command: str) -> Page | None:
 
 def pairs_of(member: Member) -> list[Pair]:
     """Give the cells of an experiment with the groups of the page, by who sends and the buffer."""
-    resolved = {
-        (run.case_name, run.flows, run.settings): run.experiment
-        for run in expand(member.experiment)
-    }
     found = []
-    for cell in cells_of(member.section):
-        experiment = resolved[cell.case, cell.flows, cell.cell.settings]
+    for cell, experiment in resolved_cells(member):
         chain, groups = experiment.topology.chain, experiment.traffic.groups or {}
         limit = experiment.cases[cell.case].queue.limit
         if chain and limit and {ONE, REST} <= set(groups):

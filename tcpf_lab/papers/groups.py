@@ -28,9 +28,22 @@ from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.harm import harms
 from tcpf_lab.report.style import DISTINCT, case_styles
 from tcpf_lab.report.table import NOTHING
+from tcpf_lab.spec.model import Experiment
+from tcpf_lab.spec.sweep import expand
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+def resolved_cells(member: Member) -> Iterator[tuple[CellRuns, Experiment]]:
+    """Yield the cells of an experiment, each with the experiment that its settings make."""
+    resolved = {
+        (run.case_name, run.flows, run.settings): run.experiment
+        for run in expand(member.experiment)
+    }
+    for cell in cells_of(member.section):
+        yield cell, resolved[cell.case, cell.flows, cell.cell.settings]
+
 
 #: Columns of groups and of queues: heading, key of ``metrics.json``, decimals, factor.
 _RATE = ("throughput (Mbit/s)", "throughput_bytes_per_s", 2, 8e-6)

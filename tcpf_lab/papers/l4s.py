@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from tcpf_lab.papers.figures import Lines, page_of_each
+from tcpf_lab.papers.groups import resolved_cells
 from tcpf_lab.report.claims.judge import Measured, PaperClaim, Words
 from tcpf_lab.report.claims.page import (
     Block,
@@ -22,12 +23,10 @@ from tcpf_lab.report.claims.page import (
     Point,
     Table,
     Text,
-    cells_of,
     scaled,
 )
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.spec.queue import Dualpi2
-from tcpf_lab.spec.sweep import expand
 
 _RFC = Words(Path(__file__).with_name("l4s.toml"))
 #: The groups.
@@ -107,13 +106,8 @@ def l4s(members: Sequence[Member], command: str) -> Page | None:
 
 def links_of(member: Member) -> list[Link]:
     """Give the cells of an experiment with the groups of the page, by case, rate and RTT."""
-    resolved = {
-        (run.case_name, run.flows, run.settings): run.experiment
-        for run in expand(member.experiment)
-    }
     found = []
-    for cell in cells_of(member.section):
-        experiment = resolved[cell.case, cell.flows, cell.cell.settings]
+    for cell, experiment in resolved_cells(member):
         chain, names = experiment.topology.chain, tuple(experiment.traffic.groups or ())
         queue = experiment.cases[cell.case].queue
         if chain and isinstance(queue, Dualpi2) and {SCALABLE, CLASSIC} <= set(names):
