@@ -70,18 +70,14 @@ def add(
 
 @app.command(name="list")
 def list_(as_json: AsJson = False) -> None:
-    """List the registered kernels."""
-    listed = registered.listed()
+    """List the versions of Linux that are tested, and the registered kernels."""
+    listed = [*registered.versions(), *registered.listed()]
     if as_json:
         console.print_json(listed)
         return
-    if not listed:
-        words = ("kernel", "add", "NAME", "--source", "TARBALL|GIT-TREE")
-        echo(f"no kernel is registered: `{' '.join(map(str, (command(*words[:2]), *words[2:])))}`")
-        return
     rows = []
     for each in listed:
-        state = each.get("problem") or ("built" if each["built"] else "not built as it is now")
+        state = each.get("problem") or ("built" if each["built"] else "not built")
         rows.append((each["name"], each["version"] or "", state, each["source"] or ""))
     console.show(console.plain_table(("kernel", "Linux", "state", "source"), rows))
 

@@ -124,9 +124,9 @@ class Recipe:
     @cached_property
     def series(self) -> str:
         """Which patches and options, beside those of all versions: ``6.12``, or a later Linux's."""
-        known = (path.name for path in (self.root / PATCHES).glob("[0-9]*") if path.is_dir())
+        known = all_series(self.root)
         earlier = [each for each in known if in_numbers(each) <= in_numbers(self.version)]
-        return max(earlier, key=in_numbers, default="")
+        return earlier[-1] if earlier else ""
 
     @property
     def configs(self) -> tuple[Path, ...]:
@@ -257,12 +257,11 @@ def load(
         raise RequestError(f"unknown variant '{variant}'; allowed: {', '.join(VARIANTS)}")
     root = root or shipped.directory("kernel")
     recipe = Recipe(root, variant, version or _default_version(root), added)
-    known = [path.name for path in (root / PATCHES).glob("[0-9]*") if path.is_dir()]
+    known = all_series(root)
     if known and not recipe.series:
-        first = min(known, key=in_numbers)
         raise RequestError(
-            f"Linux {version} is too early: patches are for {first} and later",
-            hint=f"build {' or '.join(sorted(known, key=in_numbers))}",
+            f"Linux {version} is too early: patches are for {known[0]} and later",
+            hint=f"build {' or '.join(known)}",
         )
     makefiles = (*(f"{part}/Kbuild" for part in KBUILD_PARTS), "tc/Makefile")
     others = (recipe.root / name for name in makefiles)
@@ -270,6 +269,12 @@ def load(
         if not needed.is_file():
             raise _incomplete(needed)
     return recipe
+
+
+def all_series(root: Path) -> list[str]:
+    """Name the versions of Linux that have patches of their own, the earliest first."""
+    known = (path.name for path in (root / PATCHES).glob("[0-9]*") if path.is_dir())
+    return sorted(known, key=in_numbers)
 
 
 def _default_version(root: Path) -> str:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tcpf_lab.base import shipped
 from tcpf_lab.base.errors import KernelBuildError, LabError, RequestError
 from tcpf_lab.results.command import command
 from tcpf_lab.results.layout import write_text
@@ -269,6 +270,16 @@ def at_hand() -> str | None:
         if "problem" not in each:
             return str(each["name"])
     return next(iter(uml_kernel.built_versions()), None)
+
+
+def versions() -> list[dict[str, Any]]:
+    """Describe the versions of Linux that are tested, as `listed` the registered kernels."""
+    rows = []
+    for name in uml_recipe.all_series(shipped.directory("kernel")):
+        built = uml_kernel.find(recipe=uml_recipe.load(version=name))
+        row = {"name": name, "version": built.version if built else None, "source": "package"}
+        rows.append({**row, "built": built is not None, "path": str(built.path) if built else None})
+    return rows
 
 
 def listed() -> list[dict[str, Any]]:
