@@ -7,7 +7,7 @@ from the boot, and are not compared, or only from their first value on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -127,7 +127,7 @@ def parting(cell: str, seed: int, first: RunFiles, second: RunFiles) -> Parting:
     events = [
         one
         for side, run, files in (("A", ours, first), ("B", theirs, second))
-        for one in _around(_happenings(side, run, files), at.time_s)
+        for one in _happenings(side, run, files, at.time_s)
     ]
     return Parting(cell, seed, "part", place, late, tuple(_merged(events)))
 
@@ -270,39 +270,53 @@ def packet_text(one: Any) -> str:
     return " ".join([*words, *(("sack", *blocks) if blocks else ())])
 
 
-def _around(events: Sequence[Happening], time_s: float) -> Sequence[Happening]:
-    """Give those of one side shortly before an instant, and from it on."""
-    before = [one for one in events if one.time_s < time_s - APART_NS / 1e9]
-    return [*before[-BEFORE:], *events[len(before) : len(before) + BEHIND]]
+def _happenings(side: str, run: CapturedRecord, files: RunFiles, at_s: float) -> list[Happening]:
+    """Give retransmissions and drops of the queue shortly before an instant, and from it on."""
+    packets, transit = _packets(run, "sender"), run.transit
+    sent, lost = np.flatnonzero(run.recovery.kind > 0), np.flatnonzero(transit.lost)
+    time_s = (
+        np.concatenate([packets["time_ns"][sent], transit.arrival_ns[lost] - run.epoch_ns]) / 1e9
+    )
+    order = np.argsort(time_s, kind="stable")
+    before = int(np.sum(time_s < at_s - APART_NS / 1e9))
+    near = order[max(0, before - BEFORE) : before + BEHIND]
+    again, dropped = _retransmissions(run, files, packets), _drops(run)
+    return [
+        Happening(side, float(time_s[one]), *again(sent[one]))
+        if one < sent.size
+        else Happening(side, float(time_s[one]), *dropped(lost[one - sent.size]))
+        for one in near
+    ]
 
 
-def _happenings(side: str, run: CapturedRecord, files: RunFiles) -> list[Happening]:
-    """Give retransmissions, with the kernel's cause where it has a log, and drops of the queue."""
-    packets = _packets(run, "sender")
-    found = content(packets)
-    logged = _logged(files)
-    events = []
-    for row in np.flatnonzero(run.recovery.kind > 0):
+def _retransmissions(
+    run: CapturedRecord, files: RunFiles, packets: Packets
+) -> Callable[[int], tuple[str, str]]:
+    """Give what describes a retransmission by its row, with the kernel's cause if it has a log."""
+    found, logged = content(packets), _logged(files)
+
+    def described(row: int) -> tuple[str, str]:
         kind = KIND_NAMES[int(run.recovery.kind[row])]
-        time_ns = int(packets["time_ns"][row])
-        cause = _cause(logged, packets[row], time_ns + run.epoch_ns)
+        cause = _cause(logged, packets[row], int(packets["time_ns"][row]) + run.epoch_ns)
         words = EVENTS[kind][0] if kind in EVENTS else kind.replace("_", " ")
         event = f"{words} (kernel: {cause})" if cause.replace(" ", "_") not in kind else words
-        events.append(Happening(side, time_ns / 1e9, event, packet_text(found[row])))
-    events += _drops(side, run)
-    return sorted(events, key=lambda one: one.time_s)
+        return event, packet_text(found[row])
+
+    return described
 
 
-def _drops(side: str, run: CapturedRecord) -> Iterator[Happening]:
+def _drops(run: CapturedRecord) -> Callable[[int], tuple[str, str]]:
+    """Give what describes a drop by its row among the packets that entered the queue."""
     entered = _packets(run, "ingress")
-    known = entered.size == run.transit.arrival_ns.size
-    found = content(entered) if known else None
+    found = content(entered) if entered.size == run.transit.arrival_ns.size else None
     node = _point(run, "ingress").partition("-")[0]
-    for row in np.flatnonzero(run.transit.lost):
+
+    def described(row: int) -> tuple[str, str]:
         size = int(run.transit.wire_length[row])
         text = packet_text(found[row]) if found is not None else f"{size} bytes"
-        time_s = (int(run.transit.arrival_ns[row]) - run.epoch_ns) / 1e9
-        yield Happening(side, time_s, f"drop at {node}", text)
+        return f"drop at {node}", text
+
+    return described
 
 
 #: Times and causes by source port and sequence number.
