@@ -361,17 +361,17 @@ def ensure_kernel(choice: Choice) -> None:
         from tcpf_lab.testbed.vm import guests
 
         guests.ensure_up(Announcer())
-    wanted_ones = dict.fromkeys(run.experiment.kernel for run in choice.runs)
-    if choice.testbed_name == "uml" and None in wanted_ones and kernel.find() is None:
-        for problem in kernel.damaged():
-            complain(f"kernel {problem}; it is built again")
-        build_kernel(None)
-    if choice.testbed_name == "uml":
-        for wanted in wanted_ones:
-            if wanted and registered.is_name(wanted):
-                _ensure_registered(wanted)
-            elif wanted and kernel.find(recipe=recipe.load(version=wanted)) is None:
-                build_kernel(None, version=wanted)
+    if choice.testbed_name != "uml":
+        return
+    for wanted in dict.fromkeys(run.experiment.kernel or "" for run in choice.runs):
+        if registered.is_name(wanted):
+            _ensure_registered(wanted)
+            continue
+        needed = recipe.load(version=wanted)
+        if kernel.find(recipe=needed) is None:
+            for problem in kernel.damaged(recipe=needed):
+                complain(f"kernel {problem}; it is built again")
+            build_kernel(None, version=wanted)
 
 
 def on_available_kernel(choice: Choice) -> Choice:

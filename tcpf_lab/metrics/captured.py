@@ -149,7 +149,7 @@ def with_captures(files: RunFiles, record: Record) -> CapturedRecord:
     delay = max_delay_ns(record.expect) + longest_pause_ns(record)
     reordering = 0 if record.expect["qdisc"].get("in_order", True) else _REORDERING_NS
     stay = delay + reordering + (_STALL_NS if record.real_time else 0)
-    ways = tuple(_ways(files, record, captures, stay))
+    ways = tuple(_ways(record, captures, stay))
     transit = (
         ways[0].transit
         if ways
@@ -173,9 +173,7 @@ def with_captures(files: RunFiles, record: Record) -> CapturedRecord:
     )
 
 
-def _ways(
-    files: RunFiles, record: Record, captures: dict[str, Capture], stay: int
-) -> Iterator[Way]:
+def _ways(record: Record, captures: dict[str, Capture], stay: int) -> Iterator[Way]:
     """Match what entered the queue of each direction with what left it."""
     if "groups" not in record.expect:
         return
@@ -185,26 +183,10 @@ def _ways(
     for name, (suffix, expect) in directions.items():
         marks = Marks()
         entered, left = (
-            _marks(files, record, marks, captures[role].packets, record.expect["captures"][role])
-            for role in (f"ingress{suffix}", f"egress{suffix}")
+            marks.of(captures[role].packets) for role in (f"ingress{suffix}", f"egress{suffix}")
         )
         transit = cross_marks(entered, left, max_delay_ns=stay)
         yield Way(name, expect, entered, left, marks.ends, transit)
-
-
-def _marks(
-    files: RunFiles, record: Record, marks: Marks, packets: Packets, point: str
-) -> MarkArray:
-    """Reduce a capture to marks; with probes it has packets that are not TCP's."""
-    if "probes" not in record.expect:
-        return marks.of(packets)
-    found, _ = marks.read(files.capture(point))
-    if "segments" in record.expect:
-        other = found[~np.isin(found["record"], packets["record"])]
-        other = record.clocks.on_run_clock(other, point.partition("-")[0])
-        found = np.concatenate([other, marks.of(packets)])
-        return found[np.lexsort((found["record"], found["time_ns"]))]
-    return record.clocks.on_run_clock(found, point.partition("-")[0])
 
 
 def _joined(captures: dict[str, Capture], record: Record) -> Capture:

@@ -109,7 +109,6 @@ def samples(choice: Choice) -> list[Run]:
             run.experiment.traffic.generator,
             run.experiment.topology,
             run.experiment.tcp,
-            run.experiment.kernel,
         ): run
         for run in reversed(choice.runs)
     }

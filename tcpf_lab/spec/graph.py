@@ -271,11 +271,6 @@ class Graph:
     links: tuple[Link, ...]
     cross: tuple[CrossTraffic, ...] = ()
 
-    @property
-    def offloads(self) -> bool:
-        """Whether any link has offloads on."""
-        return any(link.offloads for link in self.links)
-
     def having(self, role: Role) -> tuple[Node, ...]:
         """Give the nodes with a role, in order."""
         return tuple(node for node in self.nodes if node.role == role)

@@ -18,7 +18,7 @@ from tcpf_lab.testbed.workshop import Progress, Workshop, one_at_a_time, require
 
 #: Where Debian's packages put them, and where those that are fetched are kept.
 INSTALLED = Path("/usr/src")
-#: Suites of Debian's archive, the first that has the package is taken: small ones first.
+#: Suites of Debian's archive, the first that has the package is taken.
 SUITES = ("trixie-backports", "bookworm", "trixie", "forky", "sid")
 _FETCHING = ".fetching-"
 #: Bytes of the lists, the package and the tarball in it.
@@ -41,7 +41,7 @@ def build(
     tarball : Path, optional
         Its source; by default the package's.
     progress : callable, optional
-        Told phases and shares.
+        Called with phases and shares.
     variant : str, optional
         One of `uml_recipe.VARIANTS`.
     """
@@ -73,7 +73,7 @@ def build_registered(
     what : Registration
         The kernel; it need not be on file.
     progress : callable
-        Told phases and shares.
+        Called with phases and shares.
     variant : str, optional
         One of `uml_recipe.VARIANTS`.
     revision : str, optional
@@ -122,7 +122,7 @@ def obtain(version: str, progress: Progress, cache: Path | None = None) -> Path:
     version : str
         Of Linux, ``7.3``.
     progress : callable
-        Told phases and shares.
+        Called with phases and shares.
     cache : Path, optional
         By default `cache_directory`.
 

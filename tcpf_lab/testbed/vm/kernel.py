@@ -78,7 +78,7 @@ def obtain(
     needed_bytes : int
         Most that the tree occupies while it is made.
     progress : callable
-        Told phases and shares.
+        Called with phases and shares.
     finish : callable, optional
         What is still to be done with the tree.
 
