@@ -119,10 +119,13 @@ matrix: {seed: 1}
 
 @pytest.mark.nightly
 @pytest.mark.uml
-def test_dualpi2_keeps_a_scalable_senders_delay_short_beside_a_classic_one(guest_run, tmp_path):
+@pytest.mark.parametrize("offloads", ["off", "all"])
+def test_dualpi2_keeps_a_scalable_senders_delay_short_beside_a_classic_one(
+    guest_run, tmp_path, offloads
+):
     source.build("7.3")
     path = tmp_path / "l4s.yaml"
-    path.write_text(L4S)
+    path.write_text(L4S.replace("mtu: 1500 B", f'mtu: 1500 B, offloads: "{offloads}"'))
     found = read_json(guest_run(load(path)).metrics)
     scalable, classic = found["groups"]
     assert scalable["ce_packets"] > 0 == scalable["loss_percent"]
@@ -132,3 +135,4 @@ def test_dualpi2_keeps_a_scalable_senders_delay_short_beside_a_classic_one(guest
     assert counted["pkts-in-l"] > 0 < counted["pkts-in-c"]
     checks = {one["name"]: one["ok"] for one in found["validity"]["checks"]}
     assert checks["feedback_matches"] is checks["marks_match_qdisc"] is True
+    assert found["validity"]["valid"]

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from tcpf_lab.base.units import format_duration
+from tcpf_lab.base.units import format_duration, format_size
 from tcpf_lab.spec.background import SOURCE_NAME, Background, refuse_other_names
 from tcpf_lab.spec.background import problems as background_problems
 from tcpf_lab.spec.changing import changes_of
@@ -238,6 +238,7 @@ class Experiment(SpecModel):
             place = ("traffic", "groups", group, "offloads")
             if builder.access_duplex == "half":
                 yield place, "must be off with access_duplex: half: its frames have at most mtu"
+        yield from self._segment_problems(builder.mtu)
         whole = builder.offloads == "all"
         if whole and not self.traffic.captured:
             sentence = "must be hosts or off with captures: false: the queue counts segments that"
@@ -251,6 +252,21 @@ class Experiment(SpecModel):
             elif whole and case.background:
                 sentence = f"must be hosts or off with background of case {name}"
                 yield place, f"{sentence}: its packets are counted among single segments"
+
+    def _segment_problems(self, mtu: int) -> Iterator[tuple[KeyPath, str]]:
+        """Yield what makes segments shorter than the path allows, which nothing in a capture tells.
+
+        A sender's segments are at most half of the largest window that it was offered
+        (``tcp_bound_to_half_wnd``).
+        """
+        if self.traffic.socket_buffer < 4 * mtu:
+            least = format_size(4 * mtu)
+            yield ("traffic", "socket_buffer"), f"must be at least {least} with offloads: 4 packets"
+        for name, group in (self.traffic.groups or {}).items():
+            for key, value in (group.sysctls or {}).items():
+                if key.endswith("tcp_mtu_probing") and str(value) != "0":
+                    place = ("traffic", "groups", name, "sysctls", key)
+                    yield place, "must be 0 with offloads: segments of any length are cut apart"
 
     def _ipv6_problems(self, mtu: int) -> Iterator[tuple[KeyPath, str]]:
         """Yield links too narrow for IPv6, and code points that strict priority does not see."""

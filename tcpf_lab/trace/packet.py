@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-FIN, SYN, RST, PSH, ACK, CWR = 1, 2, 4, 8, 16, 128
+FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 TCP, UDP = 6, 17
 
 #: SACK blocks that fit into the 40 bytes of TCP options.
@@ -200,7 +200,6 @@ def segments(packets: Packets, mtu: int, mss: int | None = None) -> Packets:
     found["seq"] += begin.astype(np.uint32)
     found["ip_id"] += np.where(ipv4[row], number, 0).astype(np.uint16)
     found["flags"][number < count[row] - 1] &= ~np.uint8(FIN | PSH)
-    found["flags"][number > 0] &= ~np.uint8(CWR)
     return found
 
 

@@ -84,9 +84,9 @@ class Marks:
         Notes
         -----
         The identity is made of addresses, ports, protocol, IP identification and length, TCP's
-        sequence and acknowledgement number, flags and window.  The fields that routers change
-        (type of service, time to live, check sums) are left out.  64 bits: of a million packets
-        two different ones have the same digest with a probability of 3e-8.
+        sequence and acknowledgement number, flags but CWR, and window.  The fields that routers
+        change (type of service, time to live, check sums) are left out.  64 bits: of a million
+        packets two different ones have the same digest with a probability of 3e-8.
         """
         return self._marks.of(packets)
 

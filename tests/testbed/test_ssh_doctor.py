@@ -96,6 +96,19 @@ def test_everything_that_is_looked_at_is_described():
     assert [name for name in sorted(names) if f"| {name} |" not in text] == []
 
 
+def test_interface_that_cannot_join_segments_is_a_fault_where_a_run_needs_it():
+    raw = {"offloads": {NIC: {"tcp-segmentation-offload": {"on": False, "fixed": True}}}}
+    settings = ["topology.chain.offloads=hosts"]
+    joining = needs(apply_overrides(load(find("coexistence")), settings)).joining
+    assert "R0-Sone" in joining
+    assert "R1-R2" not in joining
+    found = planted("bravo", **raw)
+    assert not faults(found)
+    bravo = replace(found.seen["bravo"], needs=replace(NEEDS, joining={"R0-S"}))
+    found = replace(found, seen={**found.seen, "bravo": bravo})
+    assert the_fault(found).name == "offloads"
+
+
 HOST_FAULTS = [
     ("python", {"python": "3.8.10"}, "alpha: 3.8.10", "install Python 3.9 or newer: apt-get"),
     (

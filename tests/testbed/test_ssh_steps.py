@@ -150,6 +150,21 @@ def test_links_that_share_a_cable_are_vlans_of_its_interface():
     }
 
 
+def test_links_with_offloads_and_without_do_not_share_an_interface():
+    up = AddLink((End("Sup", "Sup-R0", "02:00::1"), End("R0", "R0-Sup", "02:00::2")), 1400, 10**7)
+    down = AddLink(
+        (End("R0", "R0-Ddown", "02:00::3"), End("Ddown", "Ddown-R0", "02:00::4")), 1500, 1
+    )
+    switched = [
+        Offloads(node, device, ("gso",), "out", device.endswith("up"))
+        for node, device in (("R0", "R0-Sup"), ("R0", "R0-Ddown"))
+    ]
+    inventory = TWO_HOSTS.holding([("Sup", "R0"), ("R0", "Ddown")])
+    with pytest.raises(TestbedError, match="share this interface") as error:
+        Translator(plan(up, down, *switched), Placement(inventory, APART))
+    assert error.value.where == "ends, eth1"
+
+
 def test_shell_that_limits_ping_needs_ping():
     argv = ("sh", "-c", 'timeout "$@"', "ping", "20", "ping", "-n", "10.0.0.1")
     assert programs_of(Start("S", "probe", argv)) == {"ping"}

@@ -12,7 +12,7 @@ from pcap_builder import Pcap, conversation, segment
 from tcpf_lab.metrics.capture import capture_row, flow_row, totals
 from tcpf_lab.report.captures import headline, remarks
 from tcpf_lab.trace.analysis import KINDS, RULES, UNKNOWN, Analysis, Options, analyse, one_way
-from tcpf_lab.trace.packet import ACK, CWR, FIN, PACKET, PSH, Packets, read_capture, segments
+from tcpf_lab.trace.packet import ACK, FIN, PACKET, PSH, Packets, read_capture, segments
 from tcpf_lab.trace.passage import Transit, backlog, backlogged_rate, cross
 
 MS = 1_000_000
@@ -54,7 +54,7 @@ def test_a_packet_of_several_segments_becomes_what_a_device_sends() -> None:
     packets = side((1, 2**32 - 1448, 65535), (2, 2897, 9), length=3000)
     packets["payload"], packets["ip_length"], packets["wire_length"] = 2948, 3000, 3014
     packets["src_high"], packets["src"] = 0, 0xFFFF << 32
-    packets["flags"] = FIN | PSH | ACK | CWR
+    packets["flags"] = FIN | PSH | ACK
     packets["record"] = [0, 1]
     packets[1]["payload"], packets[1]["ip_length"] = 1448, 1500
     found = segments(packets, mtu=1500)
@@ -63,7 +63,7 @@ def test_a_packet_of_several_segments_becomes_what_a_device_sends() -> None:
     assert found["wire_length"].tolist() == [1514, 1514, 118, 3014]
     assert found["seq"].tolist() == [2**32 - 1448, 0, 1448, 2897]
     assert found["ip_id"].tolist() == [65535, 0, 1, 9]
-    assert found["flags"].tolist() == [ACK | CWR, ACK, FIN | PSH | ACK, FIN | PSH | ACK | CWR]
+    assert found["flags"].tolist() == [ACK, ACK, FIN | PSH | ACK, FIN | PSH | ACK]
     assert found["record"].tolist() == [0, 0, 0, 1]
     assert segments(packets, mtu=1500, mss=1012)["payload"][:3].tolist() == [1000, 1000, 948]
 

@@ -6,6 +6,7 @@ pub const FIN: u8 = 1;
 pub const SYN: u8 = 2;
 pub const RST: u8 = 4;
 pub const ACK: u8 = 16;
+pub const CWR: u8 = 128;
 
 pub const TCP: u8 = 6;
 pub const UDP: u8 = 17;

@@ -69,6 +69,11 @@ class Dualpi2(InPackets):
         return True
 
     @property
+    def splits(self) -> bool:
+        """Whether it splits packets: by the kernel's default (`split_gso`)."""
+        return True
+
+    @property
     def counters(self) -> dict[str, list[Any]]:
         """A packet that the probability marked is counted again if `step_thresh` marks it too."""
         return {"marks": ["ecn-mark"], "uncertain": [["step-mark"]]}

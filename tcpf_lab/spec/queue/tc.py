@@ -18,6 +18,8 @@ LONGEST = 300
 _OURS = ("rio", "frio")
 #: What can only be the root of a device, or holds no packets.
 _ROOTS = ("clsact", "ingress", "mq", "mqprio", "noqueue")
+#: Words by which a qdisc that splits packets of several segments does not.
+_WHOLE = {"cake": "no-split-gso", "dualpi2": "no_split_gso"}
 #: Words with which a qdisc marks.
 _MARKING = frozenset(("ecn", "ce_threshold"))
 
@@ -68,8 +70,9 @@ class Tc(InBytes):
 
     @property
     def splits(self) -> bool:
-        """Whether it splits packets of several segments, as cake does by default."""
-        return self.qdisc == "cake" and "no-split-gso" not in self.words.split(" ")
+        """Whether it splits packets of several segments, as two kinds do by default."""
+        off = _WHOLE.get(self.qdisc)
+        return off is not None and off not in self.words.split(" ")
 
     def tc(self, at: Bottleneck) -> tuple[str, ...]:  # noqa: ARG002 - in the kernel's randomness
         """Give the words that follow ``tc qdisc add dev X parent Y handle Z``."""

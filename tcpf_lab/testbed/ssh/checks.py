@@ -43,10 +43,10 @@ class Nic:
                 return service
         return None
 
-    def stuck_on(self, features: Sequence[str]) -> list[str]:
-        """List the features that are on and cannot be switched off."""
+    def stuck(self, features: Sequence[str], *, on: bool) -> list[str]:
+        """List the features that are on, or off, and cannot be switched."""
         states = {name: self.features.get(name, {}) for name in features}
-        return [name for name, s in states.items() if s.get("on") and s.get("fixed")]
+        return [name for name, s in states.items() if s.get("on") == on and s.get("fixed")]
 
 
 @dataclass(frozen=True)
@@ -446,7 +446,7 @@ def network(seen: Seen) -> Iterator[tuple[str, Result]]:
             continue
         yield "interfaces", _movable(seen, name, nic)
         yield "network services", _left_alone(name, nic)
-        yield "offloads", _offloads(seen, name, nic)
+        yield "offloads", _offloads(seen, link, name, nic)
         yield "MTU", _mtu(seen, name, nic)
 
 
@@ -482,14 +482,15 @@ def _left_alone(name: str, nic: Nic) -> Result:
     return fine("manage none of these interfaces")
 
 
-def _offloads(seen: Seen, name: str, nic: Nic) -> Result:
-    stuck = nic.stuck_on(seen.needs.offloads)
-    fix = "use an interface with another driver: the host must not merge packets"
-    return Result(
-        not stuck,
-        f"{name} cannot switch off {', '.join(stuck)}" if stuck else "can all be switched off",
-        fix,
-    )
+def _offloads(seen: Seen, link: str, name: str, nic: Nic) -> Result:
+    needs = seen.needs
+    if stuck := nic.stuck(needs.offloads, on=True):
+        fix = "use an interface with another driver: the host must not merge packets"
+        return Result(False, f"{name} cannot switch off {', '.join(stuck)}", fix)
+    if link in needs.joining and (stuck := nic.stuck(needs.offloads, on=False)):
+        fix = "use an interface with another driver, or `offloads: off`"
+        return Result(False, f"{name} cannot switch on {', '.join(stuck)}", fix)
+    return fine("can all be switched")
 
 
 def _mtu(seen: Seen, name: str, nic: Nic) -> Result:

@@ -133,6 +133,14 @@ class Translator:
                 for end, peer in (step.ends, step.ends[::-1]):
                     if interface := placement.inventory.interface(end.node, peer.node):
                         self._cables[self._host_of(end.node), interface].append(step)
+        for (host, interface), links in self._cables.items():
+            if len({self._joins(link) for link in links}) > 1:
+                raise TestbedError(
+                    "links with offloads and links without share this interface, which would merge"
+                    " the packets of all",
+                    where=f"{host}, {interface}",
+                    hint="give `offloads: on` to all groups or to none, or use another interface",
+                )
 
     def requests(self, group: Group, epochs: Mapping[str, int]) -> PerHost:
         """Translate a group.
@@ -254,9 +262,8 @@ class Translator:
             yield _plain(Sysctl(node, "net.ipv6.conf.all.disable_ipv6", "1"))
             mac = re.sub("^02:00", "02:01", end.mac)
             yield _nic(interface, node, base, mac, max(link.mtu for link in links))
-            on = any(end.device in self._offloads_on for link in links for end in link.ends)
             output = f"stats/offload-{base}.txt"
-            yield _plain(Offloads(node, base, self._offloads, output, on))
+            yield _plain(Offloads(node, base, self._offloads, output, self._joins(step)))
             up = ("ip", "link", "set", "dev", base, "up")
             yield _of(Command(node, up), "run", node, argv=up, output=None)
         words = {"node": end.node, "device": end.device, "mac": end.mac, "mtu": step.mtu}
@@ -264,6 +271,10 @@ class Translator:
         below = {"node": node, "device": base, "number": number}
         text = f"VLAN {number} of {interface} in {end.node} as {end.device}"
         yield Request("vlan", {**words, "below": below}, end.node, text)
+
+    def _joins(self, link: AddLink) -> bool:
+        """Whether the devices of a link join segments to packets."""
+        return any(end.device in self._offloads_on for end in link.ends)
 
     def _agent(self, other: str, host: str) -> int:
         """Give the process by which ``host`` reaches the nodes of another host of its kernel."""
@@ -411,6 +422,8 @@ class Needs:
         For each role, packets that netem may have to hold.
     offloads : tuple of str
         What has to be switched off on every interface.
+    joining : set of str
+        Devices on which the same has to be switched on in some run.
     started : set of str
         Roles that start programs of this project, such as the native generator.
     kernels : tuple of str
@@ -424,6 +437,7 @@ class Needs:
     graph: Graph
     delayed: Mapping[str, int]
     offloads: tuple[str, ...]
+    joining: Set[str] = frozenset()
     started: Set[str] = frozenset()
     kernels: tuple[str, ...] = ()
 
@@ -467,6 +481,7 @@ def needs(experiment: Experiment) -> Needs:
         graph=graph,
         delayed=delayed,
         offloads=_offloads(steps),
+        joining=frozenset(s.device for s in steps if isinstance(s, Offloads) and s.on),
         started=frozenset(step.node for step in steps if starts_ours(step)),
         kernels=tuple(dict.fromkeys(plan.kernel for plan in plans if plan.kernel)),
     )

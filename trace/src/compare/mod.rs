@@ -19,7 +19,7 @@ use std::hash::BuildHasher;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
-use crate::packet::Packet;
+use crate::packet::{CWR, Packet};
 
 /// One direction of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -70,7 +70,8 @@ impl Marks {
         let mut digest = digest_of(&ends);
         digest = stir(digest, pair(p.seq, p.ack));
         digest = stir(digest, pair(p.ip_id.into(), p.ip_length));
-        let fragment_and_flags = (p.fragment as u32) << 8 | u32::from(p.flags);
+        // What cuts a packet of several segments apart leaves CWR to the first, or to each (AccECN).
+        let fragment_and_flags = (p.fragment as u32) << 8 | u32::from(p.flags & !CWR);
         digest = stir(digest, pair(p.window.into(), fragment_and_flags));
         let stamps = || (stir(digest, pair(p.tsval, p.tsecr)) >> 32) as u32 | 1;
         Mark {
