@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -150,11 +150,9 @@ def with_captures(files: RunFiles, record: Record) -> CapturedRecord:
     reordering = 0 if record.expect["qdisc"].get("in_order", True) else _REORDERING_NS
     stay = delay + reordering + (_STALL_NS if record.real_time else 0)
     ways = tuple(_ways(record, captures, stay))
-    transit = (
-        ways[0].transit
-        if ways
-        else cross(_entered(captures), captures["egress"].packets, max_delay_ns=stay)
-    )
+    transits = [way.transit for way in ways] or [
+        cross(_entered(captures), captures["egress"].packets, max_delay_ns=stay)
+    ]
     return CapturedRecord(
         **{field.name: getattr(record, field.name) for field in fields(Record)},
         captures=captures,
@@ -167,8 +165,8 @@ def with_captures(files: RunFiles, record: Record) -> CapturedRecord:
             linux22=record.linux22,
         ),
         row=_rows(flows, packets, record.expect, record.count),
-        transit=transit,
-        max_delay_ns=_judged_delay_ns(record, delay, transit),
+        transit=transits[0],
+        max_delay_ns=_judged_delay_ns(record, delay, transits),
         ways=ways,
     )
 
@@ -235,7 +233,7 @@ def _largest_backlog(expect: dict[str, Any]) -> float | None:
     return float(limit) * (2 if ring_of(expect, expect["bottleneck"]["device"]) else 1)
 
 
-def _judged_delay_ns(record: Record, delay: int, transit: Transit) -> int:
+def _judged_delay_ns(record: Record, delay: int, transits: Sequence[Transit]) -> int:
     """How long before the window's end a packet enters the queue at the latest to be judged.
 
     That is `delay`, its longest stay there; of a link that changes what it may stay before that
@@ -245,8 +243,11 @@ def _judged_delay_ns(record: Record, delay: int, transit: Transit) -> int:
     expect = record.expect
     if expect["qdisc"].get("default_limit"):
         return min(delay, MAX_DELAY_NS)
-    if expect["qdisc"].get("whole") and np.any(~transit.lost):
-        longest = int(np.max((transit.departure_ns - transit.arrival_ns)[~transit.lost]))
+    if expect["qdisc"].get("whole"):
+        longest = max(
+            int(np.max((one.departure_ns - one.arrival_ns)[~one.lost], initial=0))
+            for one in transits
+        )
         return min(delay, max(MAX_DELAY_NS, longest + _MARGIN_NS))
     backlog, place = _largest_backlog(expect), expect["bottleneck"]
     if backlog is None or not changes(place):
