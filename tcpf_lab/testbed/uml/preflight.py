@@ -83,18 +83,24 @@ _OTHER_NAMES = {"hstcp": "highspeed"}
 _CONGESTION = re.compile(r"^CONFIG_TCP_CONG_([A-Z0-9]+)=y$", re.MULTILINE)
 
 
-def congestion_problem(plan: Plan, config: Path) -> str | None:
-    """Name the congestion controls of a plan that a kernel with this configuration lacks.
+def _options(config: Path) -> str | None:
+    """Read a kernel's configuration.
 
-    A kernel that was received comes without its configuration; who sent it has checked the plan.
+    A kernel that was received comes without it; who sent it has checked the plan.
     """
-    if not config.exists():
-        return None
+    return config.read_text(encoding="ascii") if config.exists() else None
+
+
+def congestion_problem(plan: Plan, config: Path) -> str | None:
+    """Name the congestion controls of a plan that a kernel with this configuration lacks."""
     wanted = {
         step.value for step in plan.steps if isinstance(step, Sysctl) and step.key == CONGESTION
     }
-    options = _CONGESTION.findall(config.read_text(encoding="ascii")) if wanted else []
-    built = {_OTHER_NAMES.get(name.lower(), name.lower()) for name in options} - {"advanced"}
+    options = _options(config) if wanted else None
+    if options is None:
+        return None
+    names = map(str.lower, _CONGESTION.findall(options))
+    built = {_OTHER_NAMES.get(name, name) for name in names} - {"advanced"}
     missing = sorted(wanted - built - {"reno"})
     if not missing:
         return None
@@ -116,12 +122,13 @@ def linux22_problem(plan: Plan, version: str, patches: Sequence[str]) -> str | N
 def newer_problem(plan: Plan, version: str, config: Path) -> str | None:
     """Refuse what came with Linux 6.17 and 6.18 on a kernel without it."""
     accurate = any(isinstance(s, Sysctl) and (s.key, s.value) == ACCURATE for s in plan.steps)
-    if accurate and in_numbers(version.partition("-")[0]) < ACCURATE_SINCE:
+    if accurate and in_numbers(version) < ACCURATE_SINCE:
         return f'Linux {version} has no tcp.ecn: accurate: use kernel: "7.3", or ecn: classic'
-    kind = plan.expect.get("qdisc", {}).get("kind")
-    if kind == "dualpi2" and "CONFIG_NET_SCH_DUALPI2=y" not in config.read_text(encoding="ascii"):
-        return f'Linux {version} has no queue of kind dualpi2: use kernel: "7.3"'
-    return None
+    dualpi2 = plan.expect.get("qdisc", {}).get("kind") == "dualpi2"
+    options = _options(config) if dualpi2 else None
+    if options is None or "CONFIG_NET_SCH_DUALPI2=y" in options:
+        return None
+    return f'Linux {version} has no queue of kind dualpi2: use kernel: "7.3"'
 
 
 @functools.cache
