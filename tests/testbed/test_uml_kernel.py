@@ -5,7 +5,10 @@ from __future__ import annotations
 import errno
 import functools
 import io
+import json
 import shutil
+import subprocess
+import sys
 import tarfile
 import threading
 import time
@@ -14,6 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import without_syscalls
+from without_syscalls import PTRACE, SECCOMP
 
 from tcpf_lab.base.errors import KernelBuildError, RequestError
 from tcpf_lab.cli import console
@@ -729,6 +734,36 @@ def test_what_a_later_linux_brought_needs_that_kernel(tmp_path: Path) -> None:
     assert preflight.newer_problem(replace(EMPTY, expect=dualpi2), "7.3.4", config) is None
     config.unlink()  # as of a kernel that a worker of a cluster has received
     assert preflight.newer_problem(replace(EMPTY, expect=dualpi2), "7.3.4", config) is None
+
+
+@pytest.mark.parametrize(
+    ("forbidden", "found"),
+    [
+        ([PTRACE], ["Linux 6.12 needs ptrace, which is not permitted", None]),
+        ([SECCOMP], [None, None]),
+        (
+            [PTRACE, SECCOMP],
+            [
+                "Linux 6.12 needs ptrace, which is not permitted",
+                "Linux 7.3 needs seccomp filters or ptrace, neither of which is permitted",
+            ],
+        ),
+    ],
+)
+def test_kernel_is_refused_only_where_nothing_can_hold_its_processes(
+    forbidden: list[int], found: list[str | None]
+) -> None:
+    code = (
+        "import json; from tcpf_lab.testbed.uml.preflight import hold_problem as p;"
+        "print(json.dumps([p('6.12'), p('7.3')]))"
+    )
+    without = [sys.executable, without_syscalls.__file__, ",".join(map(str, forbidden))]
+    reply = subprocess.run(
+        [*without, sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    problems = json.loads(reply.stdout)
+    assert [each and each.partition(" (")[0] for each in problems] == found
+    assert ('or kernel: "7.3"' in (problems[0] or "")) is (forbidden == [PTRACE])
 
 
 def test_source_of_another_version_is_built_with_the_patches_for_it(
