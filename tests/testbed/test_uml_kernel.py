@@ -20,7 +20,7 @@ import pytest
 import without_syscalls
 from without_syscalls import PTRACE, SECCOMP
 
-from tcpf_lab.base.errors import KernelBuildError, RequestError
+from tcpf_lab.base.errors import KernelAbsentError, KernelBuildError, RequestError
 from tcpf_lab.cli import console
 from tcpf_lab.plan.compose import Plan
 from tcpf_lab.plan.step import Phase, Sysctl
@@ -776,6 +776,49 @@ def test_source_of_another_version_is_built_with_the_patches_for_it(
     assert kernel.version == "7.3.117"
     assert uml_kernel.find(site.cache, load(version="7.3")) == kernel
     assert uml_kernel.find(site.cache, load()) is None
+
+
+#: An archive without one of the suites.
+FAKE_APT = """#!/bin/sh
+case "$*" in
+*indextargets*)
+    echo bookworm http://archive.example/debian
+    ;;
+*update*)
+    echo "E: The repository 'http://archive.example sid Release' does not have a Release file."
+    exit 100
+    ;;
+*download*linux-source-7.3)
+    case "$*" in *--print-uris*) ;; *) touch linux-source-7.3.deb ;; esac
+    ;;
+*)
+    exit 100
+    ;;
+esac
+"""
+FAKE_DPKG = """#!/bin/sh
+mkdir -p "$3/usr/src"
+touch "$3/usr/src/linux-source-7.3.tar.xz"
+"""
+
+
+def test_source_is_fetched_though_a_suite_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in (("apt-get", FAKE_APT), ("dpkg-deb", FAKE_DPKG)):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+    def obtained(version: str) -> Path:
+        return uml_source.obtain(version, lambda _phase, _share: None, tmp_path / "cache")
+
+    assert obtained("7.3").name == "linux-source-7.3.tar.xz"
+    with pytest.raises(
+        KernelAbsentError,
+        match=r"no suite of the Debian archive has linux-source-7\.4\n    E: .* sid Release",
+    ):
+        obtained("7.4")
 
 
 @pytest.mark.parametrize("file", ["uml/guest.c", "sched/Kbuild", "drivers/Kbuild", "tc/Makefile"])
