@@ -311,16 +311,15 @@ def test_kernel_that_panics_is_not_kept(tree: Tree, monkeypatch: pytest.MonkeyPa
 def test_shipped_experiment_runs_on_another_kernel_if_its_own_is_absent(
     tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def build(source: object, variant: str = "standard", version: str = "") -> None:
-        if version != "mine":
-            raise KernelAbsentError("no source")
-        tree.made()
+    def build(_source: object, version: str = "") -> None:
+        raise KernelAbsentError("no source")
 
     monkeypatch.setattr(console, "build_kernel", build)
     said: list[str] = []
     monkeypatch.setattr(console, "_warn", said.append)
     chosen = console.on_available_kernel(choose(RunRequest("smoke.yaml")))
     assert {run.experiment.kernel for run in chosen.runs} == {"mine"}
+    assert registered.require("mine").path.exists()
     assert said == ["no source: smoke runs on kernel 'mine', as with --set kernel='mine'"]
     own = tmp_path / "own.yaml"
     own.write_text(choose(RunRequest("smoke.yaml")).source.read_text())

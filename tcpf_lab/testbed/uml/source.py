@@ -91,14 +91,17 @@ def build_registered(
         If a patch does not apply, something does not compile, or the kernel does not boot.
     """
     order = registered.look(what, variant, revision, progress)
-    kernel = uml_kernel.entry_of(order)
-    if kernel is None:
-        uml_recipe.require_tools()
-        with uml_kernel.at_work(order.root, progress) as lock:
-            kernel = uml_kernel.build_order(dataclasses.replace(order, check=boot.check), lock)
+    kernel = uml_kernel.entry_of(order) or build_order(order)
     if variant == "standard" and not revision:
         return registered.remember(what.name, order, kernel)
     return kernel
+
+
+def build_order(order: uml_kernel.Order) -> uml_kernel.Kernel:
+    """Build what `registered.look` has seen, and boot it once."""
+    uml_recipe.require_tools()
+    with uml_kernel.at_work(order.root, order.progress) as lock:
+        return uml_kernel.build_order(dataclasses.replace(order, check=boot.check), lock)
 
 
 def find(version: str, cache: Path | None = None) -> Path | None:
