@@ -557,12 +557,15 @@ def patch_refused(patch: Path, recipe: Recipe, said: Sequence[str], where: str) 
     reasons = failed or [line for line in said if line and not _NO_REASON.match(line)]
     listed = "".join(f"\n    {line}" for line in reasons[:_SHOWN])
     own = patch in (recipe.added.patches if recipe.added else ())
-    whose = "patch" if own else "tcpf-lab's patch"
+    if own:
+        whose, hint = "patch", "rebase it: patches apply without fuzz, after those of tcpf-lab"
+    else:
+        whose, tested = "tcpf-lab's patch", ", ".join(all_series(recipe.root))
+        hint = f"Linux {tested} are tested: build one of these, or rebase the source on one"
     return KernelBuildError(
         f"{whose} {recipe.name_of(patch)} does not apply to this Linux {recipe.version}:{listed}",
         where=where,
-        hint=f"rebase the {'patch' if own else 'source'} there: patches apply without fuzz, "
-        "the user's after those of tcpf-lab",
+        hint=hint,
     )
 
 
