@@ -338,20 +338,20 @@ def build_kernel(source: Path | None, variant: str = "standard", version: str = 
     """Build the kernel with a progress display; without source that of the version is fetched."""
     from tcpf_lab.testbed.uml import source as uml_source
 
-    return _built(lambda progress: uml_source.build(version, source, progress, variant))
+    return building(lambda progress: uml_source.build(version, source, progress, variant))
 
 
-def _built(build: Callable[[Callable[[str, float], None]], Kernel]) -> Kernel:
-    """Show the progress of a build."""
+def building(built: Callable[[Callable[[str, float], None]], Kernel]) -> Kernel:
+    """Build a kernel with a progress display."""
     if not _err.is_terminal:
-        return build(Announcer("kernel: "))
+        return built(Announcer("kernel: "))
     with share_progress(_err) as progress:
         task = progress.add_task("kernel", total=1.0)
 
         def show(phase: str, share: float) -> None:
             progress.update(task, description=f"kernel: {phase}", completed=share)
 
-        return build(show)
+        return built(show)
 
 
 def ensure_kernel(choice: Choice) -> None:
@@ -408,7 +408,7 @@ def _ensure_registered(name: str) -> None:
     if built is None:
         found = f"{order.source.version}, {order.source.described}"
         notify(f"kernel '{name}' is new or has changed: building {found}")
-        built = _built(lambda progress: uml_source.build_order(replace(order, progress=progress)))
+        built = building(lambda progress: uml_source.build_order(replace(order, progress=progress)))
     registered.remember(name, order, built)
 
 

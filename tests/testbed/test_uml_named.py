@@ -175,8 +175,12 @@ def test_name_that_is_not_registered_is_refused_with_the_likely_one(tree: Tree) 
     with pytest.raises(RequestError, match=r"registered: mine\. Did you mean 'mine'"):
         uml_source.build("mien")
     registered.remove("mine")
-    with pytest.raises(RequestError, match="no kernel 'mine' is registered"):
-        registered.remove("mine")
+    other = registered.directory().with_name("other.toml")
+    other.touch()
+    for name in ("mine", "../other"):
+        with pytest.raises(RequestError, match=f"no kernel '{name}' is registered"):
+            registered.remove(name)
+    assert other.exists()
 
 
 def test_removed_kernel_leaves_no_work_directory_and_what_was_built(tree: Tree) -> None:

@@ -99,9 +99,7 @@ def build_registered(
 
 def build_order(order: uml_kernel.Order) -> uml_kernel.Kernel:
     """Build what `registered.look` has seen, and boot it once."""
-    uml_recipe.require_tools()
-    with uml_kernel.at_work(order.root, order.progress) as lock:
-        return uml_kernel.build_order(dataclasses.replace(order, check=boot.check), lock)
+    return uml_kernel.build_order(dataclasses.replace(order, check=boot.check))
 
 
 def find(version: str, cache: Path | None = None) -> Path | None:
