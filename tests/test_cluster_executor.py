@@ -26,14 +26,19 @@ from tcpf_lab.results.layout import ExperimentFiles
 from tcpf_lab.run import runner
 from tcpf_lab.run.cluster import executor as cluster
 from tcpf_lab.run.cluster import executor as cluster_watch
+from tcpf_lab.run.cluster import worker as cluster_worker
 from tcpf_lab.run.cluster.executor import DEATHS, ClusterExecutor
 from tcpf_lab.run.cluster.link import Link
 from tcpf_lab.run.cluster.worker import Delivery, Order
 from tcpf_lab.run.runner import Event, State, run_all, state
-from tcpf_lab.spec.load import apply_overrides
+from tcpf_lab.spec.load import apply_overrides, load
 from tcpf_lab.spec.model import Experiment
 from tcpf_lab.spec.sweep import Run, expand
 from tcpf_lab.testbed.fake import FakeTestbed
+from tcpf_lab.testbed.uml import package
+from tcpf_lab.testbed.uml.guest import UmlTestbed
+from tcpf_lab.testbed.uml.kernel import Kernel
+from tcpf_lab.testbed.uml.package import Package
 
 ENOUGH_S = 60.0
 
@@ -557,3 +562,26 @@ def test_who_waits_is_told_when_the_dispatcher_itself_fails(
     campaign = Campaign(runs[:1], fake, files, executor)
     campaign.join(ENOUGH_S)
     assert isinstance(campaign.error, ValueError)
+
+
+def test_workers_get_each_kernel_that_runs_need_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def built(key: str) -> Kernel:
+        return Kernel(Path(key) / "linux", key, key, "standard", "7.3.4", "", (), {}, {}, {})
+
+    def packed(kernel: Kernel) -> Package:
+        seen.append(kernel.key)
+        return Package(kernel.key, b"")
+
+    seen: list[str] = []
+    monkeypatch.setattr(package, "pack", packed)
+    bed = UmlTestbed(built("usual"), named={"7.3": built("seven"), "mine": built("seven")})
+    spec = load(Path(__file__).parent / "data/recorded-run/experiment.yaml")
+    runs = list(expand(apply_overrides(spec, ['matrix.kernel=["7.3", "mine"]'])))
+    packages = cluster.packed(bed, runs)
+    assert {name: one.digest for name, one in packages.items()} == {"7.3": "seven", "mine": "seven"}
+    assert seen == ["seven"]
+    assert cluster.packed(bed, list(expand(spec))).keys() == {""}
+    there = cluster_worker._here(bed, {"7.3": "hash", "mine": "hash"})
+    assert isinstance(there, UmlTestbed)
+    assert {one.directory.name for one in there.named.values()} == {"hash"}
+    assert there.kernel == bed.kernel

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
+import without_syscalls
 from run_maker import make_run
 
 from tcpf_lab.results.layout import read_json
@@ -53,6 +55,17 @@ def test_runs_on_another_version_are_valid(version, guest_run, uml, tmp_path):
         assert read_json(files.manifest)["facts"]["kernel"] == kernel.version
     with_ptrace = make_run(tmp_path, replace(uml, seccomp="off"), run)
     assert read_json(with_ptrace.metrics) == found, "neither seccomp nor a repetition changes it"
+
+
+@pytest.mark.nightly
+@pytest.mark.uml
+def test_runs_need_no_ptrace_where_seccomp_holds_the_guest(uml, tmp_path):
+    source.build("7.3")
+    path = tmp_path / "versions.yaml"
+    path.write_text(VERSIONS.replace("VERSION", "7.3"))
+    run = [sys.executable, "-m", "tcpf_lab", "run", path, "--results", tmp_path]
+    without = [sys.executable, without_syscalls.__file__, str(without_syscalls.PTRACE)]
+    subprocess.run([*without, *run], check=True)
 
 
 @pytest.mark.nightly

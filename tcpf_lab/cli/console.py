@@ -338,9 +338,11 @@ def build_kernel(source: Path | None, variant: str = "standard", version: str = 
     """Build the kernel with a progress display; without source that of the version is fetched."""
     from tcpf_lab.testbed.uml import source as uml_source
 
-    def built(progress: Callable[[str, float], None]) -> Kernel:
-        return uml_source.build(version, source, progress, variant)
+    return building(lambda progress: uml_source.build(version, source, progress, variant))
 
+
+def building(built: Callable[[Callable[[str, float], None]], Kernel]) -> Kernel:
+    """Build a kernel with a progress display."""
     if not _err.is_terminal:
         return built(Announcer("kernel: "))
     with share_progress(_err) as progress:
@@ -399,15 +401,15 @@ def on_available_kernel(choice: Choice) -> Choice:
 def _ensure_registered(name: str) -> None:
     """Build a registered kernel, and say so, if its source or what is added to it has changed."""
     from tcpf_lab.testbed.uml import kernel, registered
+    from tcpf_lab.testbed.uml import source as uml_source
 
     order = registered.look(registered.get(name))
     built = kernel.entry_of(order)
-    if built is not None:
-        registered.remember(name, order, built)
-        return
-    source = order.source
-    notify(f"kernel '{name}' is new or has changed: building {source.version}, {source.described}")
-    build_kernel(None, version=name)
+    if built is None:
+        found = f"{order.source.version}, {order.source.described}"
+        notify(f"kernel '{name}' is new or has changed: building {found}")
+        built = building(lambda progress: uml_source.build_order(replace(order, progress=progress)))
+    registered.remember(name, order, built)
 
 
 def check_table(checks: Sequence[Check]) -> TerminalTable:

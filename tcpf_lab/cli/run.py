@@ -187,7 +187,7 @@ def _compare_sides(
             include_invalid=wanted.include_invalid,
         )
     except LabError as error:
-        error.exit_status = TROUBLE  # 1 is a difference
+        error.exit_status = max(error.exit_status, TROUBLE)  # 1 is a difference
         raise
     written = []
     if wanted.output is not None:

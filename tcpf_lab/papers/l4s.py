@@ -39,7 +39,6 @@ class Link:
     """A cell: a queue at a rate, bit/s, and a base round-trip time, s."""
 
     cell: CellRuns
-    names: tuple[str, ...]
     queue: Dualpi2
     rate: int
     rtt: float
@@ -51,7 +50,7 @@ class Link:
 
     def number(self, group: str, key: str) -> Numbers:
         """Give a number of a group, for each seed."""
-        return self.cell.number(f"groups.{self.names.index(group)}.{key}")
+        return self.cell.number(f"groups.{group}.{key}")
 
     def delay(self, group: str, key: str) -> Numbers:
         """Give a queueing delay of a group, ms."""
@@ -108,12 +107,12 @@ def links_of(member: Member) -> list[Link]:
     """Give the cells of an experiment with the groups of the page, by case, rate and RTT."""
     found = []
     for cell, experiment in resolved_cells(member):
-        chain, names = experiment.topology.chain, tuple(experiment.traffic.groups or ())
+        chain, groups = experiment.topology.chain, experiment.traffic.groups or {}
         queue = experiment.cases[cell.case].queue
-        if chain and isinstance(queue, Dualpi2) and {SCALABLE, CLASSIC} <= set(names):
+        if chain and isinstance(queue, Dualpi2) and {SCALABLE, CLASSIC} <= set(groups):
             rate, rtt = chain.bottleneck, chain.delay
             if isinstance(rate, int) and isinstance(rtt, float):  # no schedule of either
-                found.append(Link(cell, names, queue, rate, rtt))
+                found.append(Link(cell, queue, rate, rtt))
     cases = list(member.experiment.cases)
     return sorted(found, key=lambda one: (cases.index(one.cell.case), one.rate, one.rtt))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -181,12 +181,11 @@ class Sides:
         return self._both(first_seeds=False)
 
     def _both(self, *, first_seeds: bool) -> Choice:
-        parts = []
-        for part in (*self.first.parts, *self.second.parts):
-            firsts = {cell.runs[0] for cell in part.cells()}
-            runs = tuple(run for run in part.runs if (run.id in firsts) is first_seeds)
-            parts += [replace(part, runs=runs)] if runs else []
-        return replace(self.first, parts=tuple(parts))
+        every = (*self.first.parts, *self.second.parts)
+        firsts = {(part.experiment.name, cell.runs[0]) for part in every for cell in part.cells()}
+        return _narrowed(
+            replace(self.first, parts=every), lambda run: (_id(run) in firsts) is first_seeds
+        )
 
 
 def choose_sides(request: RunRequest, settings: SideSettings) -> Sides:
@@ -201,18 +200,14 @@ def choose_sides(request: RunRequest, settings: SideSettings) -> Sides:
         _chosen(request, own, option)
         for option, own in (("--a", settings.first), ("--b", settings.second))
     ]
-    ids = [{(run.experiment.name, run.id) for run in choice.runs} for choice in both]
-    shared = ids[0] & ids[1]
+    shared = set.intersection(*(set(map(_id, choice.runs)) for choice in both))
     cells = {
-        (run.experiment.name, run.id): _key(
-            part.experiment.name, run.case_name, run.flows, run.settings, settings
-        )
-        for part in both[0].parts
-        for run in part.runs
+        _id(run): _key(run.experiment.name, run.case_name, run.flows, run.settings, settings)
+        for run in both[0].runs
     }
     names = _names(list(dict.fromkeys(cells.values())))
     unchanged = dict.fromkeys(names[key] for run, key in cells.items() if run in shared)
-    first, second = (_without(choice, shared) for choice in both)
+    first, second = (_narrowed(one, lambda run: _id(run) not in shared) for one in both)
     if not first.parts or not second.parts:
         raise _same(" ".join(settings.words()))
     return Sides(request, settings, first, second, tuple(unchanged))
@@ -235,15 +230,11 @@ def _chosen(request: RunRequest, settings: Sequence[str], option: str) -> Choice
         return chosen
     axes = (override for override in overrides if _is_axis(override))
     plain = choose(replace(request, overrides=(*request.overrides, *axes)))
-    same = {(run.experiment.name, run.id): run.experiment for run in plain.runs}
-    parts = []
-    for part in chosen.parts:
-        kept = [
-            run for run in part.runs if same.get((part.experiment.name, run.id)) == run.experiment
-        ]
-        parts += [replace(part, runs=tuple(kept))] if kept else []
-        parts += [_renamed(part, kept, ending)] if len(kept) < len(part.runs) else []
-    return replace(chosen, parts=tuple(parts))
+    same = {_id(run): run.experiment for run in plain.runs}
+    kept = _narrowed(chosen, lambda run: same.get(_id(run)) == run.experiment)
+    changed = _narrowed(chosen, lambda run: same.get(_id(run)) != run.experiment)
+    renamed = (_renamed(part, ending) for part in changed.parts)
+    return replace(chosen, parts=(*kept.parts, *renamed))
 
 
 def _override(setting: str) -> str:
@@ -258,24 +249,24 @@ def _ending(settings: Sequence[str]) -> str:
     return f"-{digest[:8]}" if sections else ""
 
 
-def _renamed(part: Part, kept: Sequence[Run], ending: str) -> Part:
-    """Give the changed runs of a part a directory of their own: no name of a run has the change."""
+def _renamed(part: Part, ending: str) -> Part:
+    """Give changed runs a directory of their own: no name of a run has the change."""
     name = part.experiment.name + ending
     level = replace(part.level, experiment=part.experiment.model_copy(update={"name": name}))
     runs = (
         replace(run, experiment=run.experiment.model_copy(update={"name": name}))
         for run in part.runs
-        if run not in kept
     )
     return replace(part, level=level, runs=tuple(runs), files=replace(part.files, experiment=name))
 
 
-def _without(choice: Choice, shared: set[tuple[str, str]]) -> Choice:
-    parts = []
-    for part in choice.parts:
-        runs = tuple(run for run in part.runs if (run.experiment.name, run.id) not in shared)
-        parts += [replace(part, runs=runs)] if runs else []
-    return replace(choice, parts=tuple(parts))
+def _id(run: Run) -> tuple[str, str]:
+    return run.experiment.name, run.id
+
+
+def _narrowed(choice: Choice, wanted: Callable[[Run], bool]) -> Choice:
+    parts = (replace(part, runs=tuple(filter(wanted, part.runs))) for part in choice.parts)
+    return replace(choice, parts=tuple(part for part in parts if part.runs))
 
 
 def _key(experiment: str, case: str, flows: int, settings: Settings, of: SideSettings) -> _Key:

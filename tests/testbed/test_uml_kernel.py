@@ -5,7 +5,10 @@ from __future__ import annotations
 import errno
 import functools
 import io
+import json
 import shutil
+import subprocess
+import sys
 import tarfile
 import threading
 import time
@@ -14,8 +17,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import without_syscalls
+from without_syscalls import PTRACE, SECCOMP
 
-from tcpf_lab.base.errors import KernelBuildError, RequestError
+from tcpf_lab.base.errors import KernelAbsentError, KernelBuildError, RequestError
 from tcpf_lab.cli import console
 from tcpf_lab.plan.compose import Plan
 from tcpf_lab.plan.step import Phase, Sysctl
@@ -727,6 +732,38 @@ def test_what_a_later_linux_brought_needs_that_kernel(tmp_path: Path) -> None:
         assert (found or "").partition(":")[0] == (message or "")
     config.write_text("CONFIG_NET_SCH_DUALPI2=y\n")
     assert preflight.newer_problem(replace(EMPTY, expect=dualpi2), "7.3.4", config) is None
+    config.unlink()  # as of a kernel that a worker of a cluster has received
+    assert preflight.newer_problem(replace(EMPTY, expect=dualpi2), "7.3.4", config) is None
+
+
+@pytest.mark.parametrize(
+    ("forbidden", "found"),
+    [
+        ([PTRACE], ["Linux 6.12 needs ptrace, which is not permitted", None]),
+        ([SECCOMP], [None, None]),
+        (
+            [PTRACE, SECCOMP],
+            [
+                "Linux 6.12 needs ptrace, which is not permitted",
+                "Linux 7.3 needs seccomp filters or ptrace, neither of which is permitted",
+            ],
+        ),
+    ],
+)
+def test_kernel_is_refused_only_where_nothing_can_hold_its_processes(
+    forbidden: list[int], found: list[str | None]
+) -> None:
+    code = (
+        "import json; from tcpf_lab.testbed.uml.preflight import hold_problem as p;"
+        "print(json.dumps([p('6.12'), p('7.3')]))"
+    )
+    without = [sys.executable, without_syscalls.__file__, ",".join(map(str, forbidden))]
+    reply = subprocess.run(
+        [*without, sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    problems = json.loads(reply.stdout)
+    assert [each and each.partition(" (")[0] for each in problems] == found
+    assert ('or kernel: "7.3"' in (problems[0] or "")) is (forbidden == [PTRACE])
 
 
 def test_source_of_another_version_is_built_with_the_patches_for_it(
@@ -739,6 +776,49 @@ def test_source_of_another_version_is_built_with_the_patches_for_it(
     assert kernel.version == "7.3.117"
     assert uml_kernel.find(site.cache, load(version="7.3")) == kernel
     assert uml_kernel.find(site.cache, load()) is None
+
+
+#: An archive without one of the suites.
+FAKE_APT = """#!/bin/sh
+case "$*" in
+*indextargets*)
+    echo bookworm http://archive.example/debian
+    ;;
+*update*)
+    echo "E: The repository 'http://archive.example sid Release' does not have a Release file."
+    exit 100
+    ;;
+*download*linux-source-7.3)
+    case "$*" in *--print-uris*) ;; *) touch linux-source-7.3.deb ;; esac
+    ;;
+*)
+    exit 100
+    ;;
+esac
+"""
+FAKE_DPKG = """#!/bin/sh
+mkdir -p "$3/usr/src"
+touch "$3/usr/src/linux-source-7.3.tar.xz"
+"""
+
+
+def test_source_is_fetched_though_a_suite_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in (("apt-get", FAKE_APT), ("dpkg-deb", FAKE_DPKG)):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+    def obtained(version: str) -> Path:
+        return uml_source.obtain(version, lambda _phase, _share: None, tmp_path / "cache")
+
+    assert obtained("7.3").name == "linux-source-7.3.tar.xz"
+    with pytest.raises(
+        KernelAbsentError,
+        match=r"no suite of the Debian archive has linux-source-7\.4\n    E: .* sid Release",
+    ):
+        obtained("7.4")
 
 
 @pytest.mark.parametrize("file", ["uml/guest.c", "sched/Kbuild", "drivers/Kbuild", "tc/Makefile"])

@@ -141,11 +141,7 @@ def differences(samples: Iterable[Sample], margin: float | None = None) -> tuple
 def _common(sample: Sample) -> Sample:
     cell, metric, first, second = sample
     seeds = sorted(first.keys() & second.keys())
-    return cell, metric, _of(first, seeds), _of(second, seeds)
-
-
-def _of(numbers: Numbers, seeds: Iterable[int]) -> Numbers:
-    return {seed: numbers[seed] for seed in seeds}
+    return cell, metric, {s: first[s] for s in seeds}, {s: second[s] for s in seeds}
 
 
 def _over_cells(samples: Sequence[Sample]) -> Iterator[Sample]:
@@ -154,8 +150,10 @@ def _over_cells(samples: Sequence[Sample]) -> Iterator[Sample]:
         own = [one for one in samples if one[1] == metric]
         seeds = sorted(set.intersection(*(set(first) for _, _, first, _ in own)))
         if len(own) > 1 and seeds:
-            first = {seed: float(np.mean([one[2][seed] for one in own])) for seed in seeds}
-            second = {seed: float(np.mean([one[3][seed] for one in own])) for seed in seeds}
+            first, second = (
+                {seed: float(np.mean([one[side][seed] for one in own])) for seed in seeds}
+                for side in (2, 3)
+            )
             yield ALL, metric, first, second
 
 

@@ -30,6 +30,7 @@ from tcpf_lab.spec.sweep import Run
 from tcpf_lab.testbed.base import Testbed
 from tcpf_lab.testbed.uml import package as uml_package
 from tcpf_lab.testbed.uml.guest import UmlTestbed
+from tcpf_lab.testbed.uml.package import Package
 
 #: Interval of requests for the workers, and of attempts to reach a scheduler that is away, s.
 LOOK_EVERY_S = 1.0
@@ -403,6 +404,15 @@ class ClusterExecutor(Executor):
             job.future.set_result(event)
 
 
+def packed(testbed: UmlTestbed, samples: Sequence[Run]) -> dict[str, Package]:
+    """Pack the kernels of runs, each once; return them by the names that plans have for them."""
+    plans = {plan.kernel or "": plan for plan in map(compose, samples)}
+    kernels = {name: testbed.kernel_of(plan) for name, plan in plans.items()}
+    once = {kernel.key: kernel for kernel in kernels.values()}
+    packages = {key: uml_package.pack(kernel) for key, kernel in once.items()}
+    return {name: packages[kernel.key] for name, kernel in kernels.items()}
+
+
 @contextmanager
 def cluster_executor(
     address: str, testbed: Testbed, samples: Sequence[Run], notify: Callable[[str], None]
@@ -426,11 +436,7 @@ def cluster_executor(
         As `ClusterExecutor`.
     """
     assert isinstance(testbed, UmlTestbed), "held by `campaign.check_cluster`"
-    for run in samples:
-        testbed.kernel_of(compose(run))
-    kernels = {"": testbed.kernel, **testbed.named}
-    packages = {name: uml_package.pack(kernel) for name, kernel in kernels.items()}
-    outfit = Outfit(testbed, packages, samples)
+    outfit = Outfit(testbed, packed(testbed, samples), samples)
     executor = ClusterExecutor(lambda: Link(address, outfit), outfit.digests, notify)
     try:
         yield executor

@@ -161,9 +161,10 @@ def _here(testbed: Testbed, packages: Mapping[str, str]) -> Testbed:
     """Return the testbed with the kernels of this machine's packages."""
     if not isinstance(testbed, UmlTestbed):
         return testbed
-    entries = {name: uml_package.received_directory() / hash_ for name, hash_ in packages.items()}
-    named = {name: uml_package.at(one, entries[name]) for name, one in testbed.named.items()}
-    return replace(testbed, kernel=uml_package.at(testbed.kernel, entries[""]), named=named)
+    known = {"": testbed.kernel, **testbed.named}
+    root = uml_package.received_directory()
+    here = {name: uml_package.at(known[name], root / digest) for name, digest in packages.items()}
+    return replace(testbed, kernel=here.pop("", testbed.kernel), named=here)
 
 
 def _unwanted() -> bool:

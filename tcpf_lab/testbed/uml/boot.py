@@ -29,7 +29,7 @@ def check(kernel: uml_kernel.Kernel) -> None:
     problems = (
         preflight.machine_problem(),
         preflight.memory_problem(preflight.MEMORY_MB),
-        preflight.ptrace_problem(),
+        preflight.hold_problem(kernel.version),
     )
     if any(problems):
         return  # of this machine, not of the kernel: `doctor` and the first run name them

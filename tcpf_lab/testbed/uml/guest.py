@@ -227,8 +227,6 @@ def _cause(
 #: The guest's clock at boot, ns: fixed, so that no run depends on the date (2001-09-09 01:46:40
 #: UTC).
 CLOCK_START_NS = 1_000_000_000 * 10**9
-#: First version whose guest processes seccomp can hold, at half the cost of ptrace.
-WITH_SECCOMP = (6, 16)
 #: Earlier versions mount a root that is on no device only if it has a name.
 WITH_NAMELESS_ROOT = (6, 12)
 #: Real seconds a guest may take for boot and set-up; the plan limits those of a virtual second.
@@ -315,7 +313,7 @@ class UmlTestbed:
                 preflight.linux22_problem(plan, kernel.version, kernel.patches),
                 preflight.newer_problem(plan, kernel.version, kernel.tree / ".config"),
                 preflight.memory_problem(self._memory_mb(plan)),
-                preflight.ptrace_problem(),
+                preflight.hold_problem(kernel.version, self.seccomp),
             )
             if problem
         )
@@ -366,17 +364,18 @@ class UmlTestbed:
     def _command(self, plan: Plan, seed: int) -> list[str]:
         """Return the command line; its parameters contain no path of this machine."""
         kernel = self.kernel_of(plan)
+        version = in_numbers(kernel.version)
         return [
             str(kernel.path),
             f"mem={self._memory_mb(plan)}M",
             "time-travel=inf-cpu",
             f"time-travel-start={CLOCK_START_NS}",
             f"random_seed={seed}",
-            *(["root=hostfs"] if in_numbers(kernel.version) < WITH_NAMELESS_ROOT else []),
+            *(["root=hostfs"] if version < WITH_NAMELESS_ROOT else []),
             "rootfstype=hostfs",
             "rootflags=/",
             "ro",
-            *([f"seccomp={self.seccomp}"] if in_numbers(kernel.version) >= WITH_SECCOMP else []),
+            *([f"seccomp={self.seccomp}"] if version >= preflight.WITH_SECCOMP else []),
             *(self.messages or MESSAGES[kernel.variant]),
             "con=null",
             "con0=null,fd:1",

@@ -469,10 +469,12 @@ def build(
     return _kernel(order.entry)
 
 
-def build_order(order: Order, lock: int) -> Kernel:
-    """Build what was ordered unless it is there; for who holds the lock of `at_work`."""
-    if damage(order.entry):
-        make(order, lock)
+def build_order(order: Order) -> Kernel:
+    """Build what was ordered, unless another process has done so meanwhile."""
+    uml_recipe.require_tools()
+    with at_work(order.root, order.progress) as lock:
+        if damage(order.entry):
+            make(order, lock)
     return _kernel(order.entry)
 
 

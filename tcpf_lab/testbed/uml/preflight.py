@@ -12,6 +12,7 @@ import platform
 import re
 import resource
 import shutil
+import struct
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -26,13 +27,18 @@ from tcpf_lab.spec.tcp import ECN, LINUX22_SYSCTL
 from tcpf_lab.spec.words import unknown
 from tcpf_lab.testbed.base import Check
 from tcpf_lab.testbed.uml import kernel
-from tcpf_lab.testbed.uml.recipe import in_numbers
+from tcpf_lab.testbed.uml.recipe import in_numbers, load
 
 #: Programs of the host that every plan needs in the guest, and those that start it.
 GUEST_TOOLS = ("ip", "tc", "tcpdump", "stdbuf")
 HOST_TOOLS = ("setpriv",)
 TOOL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PTRACE_TRACEME = 0
+#: System calls of x86_64, and what they are given.
+_CLOSE_RANGE, _SECCOMP = 436, 317
+_PR_SET_NO_NEW_PRIVS, _RETURN, _ALLOW = 38, 0x06, 0x7FFF0000
+#: First version whose guest processes seccomp can hold, at half the cost of ptrace.
+WITH_SECCOMP = (6, 16)
 #: Memory of a guest, without its plan's own addition, MB.
 MEMORY_MB = 512
 #: Address space of a guest beside its memory: the kernel's program and its own stacks, MB.
@@ -83,18 +89,24 @@ _OTHER_NAMES = {"hstcp": "highspeed"}
 _CONGESTION = re.compile(r"^CONFIG_TCP_CONG_([A-Z0-9]+)=y$", re.MULTILINE)
 
 
-def congestion_problem(plan: Plan, config: Path) -> str | None:
-    """Name the congestion controls of a plan that a kernel with this configuration lacks.
+def _options(config: Path) -> str | None:
+    """Read a kernel's configuration.
 
-    A kernel that was received comes without its configuration; who sent it has checked the plan.
+    A kernel that was received comes without it; who sent it has checked the plan.
     """
-    if not config.exists():
-        return None
+    return config.read_text(encoding="ascii") if config.exists() else None
+
+
+def congestion_problem(plan: Plan, config: Path) -> str | None:
+    """Name the congestion controls of a plan that a kernel with this configuration lacks."""
     wanted = {
         step.value for step in plan.steps if isinstance(step, Sysctl) and step.key == CONGESTION
     }
-    options = _CONGESTION.findall(config.read_text(encoding="ascii")) if wanted else []
-    built = {_OTHER_NAMES.get(name.lower(), name.lower()) for name in options} - {"advanced"}
+    options = _options(config) if wanted else None
+    if options is None:
+        return None
+    names = map(str.lower, _CONGESTION.findall(options))
+    built = {_OTHER_NAMES.get(name, name) for name in names} - {"advanced"}
     missing = sorted(wanted - built - {"reno"})
     if not missing:
         return None
@@ -116,12 +128,13 @@ def linux22_problem(plan: Plan, version: str, patches: Sequence[str]) -> str | N
 def newer_problem(plan: Plan, version: str, config: Path) -> str | None:
     """Refuse what came with Linux 6.17 and 6.18 on a kernel without it."""
     accurate = any(isinstance(s, Sysctl) and (s.key, s.value) == ACCURATE for s in plan.steps)
-    if accurate and in_numbers(version.partition("-")[0]) < ACCURATE_SINCE:
+    if accurate and in_numbers(version) < ACCURATE_SINCE:
         return f'Linux {version} has no tcp.ecn: accurate: use kernel: "7.3", or ecn: classic'
-    kind = plan.expect.get("qdisc", {}).get("kind")
-    if kind == "dualpi2" and "CONFIG_NET_SCH_DUALPI2=y" not in config.read_text(encoding="ascii"):
-        return f'Linux {version} has no queue of kind dualpi2: use kernel: "7.3"'
-    return None
+    dualpi2 = plan.expect.get("qdisc", {}).get("kind") == "dualpi2"
+    options = _options(config) if dualpi2 else None
+    if options is None or "CONFIG_NET_SCH_DUALPI2=y" in options:
+        return None
+    return f'Linux {version} has no queue of kind dualpi2: use kernel: "7.3"'
 
 
 @functools.cache
@@ -137,20 +150,58 @@ def versions() -> dict[str, str]:
     return found
 
 
-def ptrace_problem() -> str | None:
-    """Return why ptrace is not permitted, as in some containers."""
+def hold_problem(version: str, seccomp: str = "auto") -> str | None:
+    """Return why this machine lets a kernel hold its guest processes neither way.
+
+    Parameters
+    ----------
+    version : str
+        Of Linux: from 6.16 on seccomp can hold them; then nothing needs ptrace.
+    seccomp : str
+        ``auto``, or ``off`` for ptrace only.
+    """
+    either = seccomp == "auto" and in_numbers(version) >= WITH_SECCOMP
+    if either and seccomp_permitted():
+        return None
+    forbidden = _ptrace_forbidden()
+    if forbidden is None:
+        return None
+    what, fix = forbidden
+    if either:
+        what = "seccomp filters or ptrace, neither of which is permitted"
+        fix += ", or --security-opt seccomp=unconfined"
+    elif seccomp_permitted():
+        fix += """; or kernel: "7.3", which needs seccomp filters only"""
+    return f"Linux {version} needs {what} ({fix})"
+
+
+def seccomp_permitted() -> bool:
+    """Tell whether a process may set a filter as the kernel does, after close_range(2)."""
+    rule = ctypes.create_string_buffer(struct.pack("HBBI", _RETURN, 0, 0, _ALLOW))
+    filters = struct.pack("HP", 1, ctypes.addressof(rule))
+    child = os.fork()
+    if child == 0:
+        libc = ctypes.CDLL(None)
+        libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        closed = libc.syscall(_CLOSE_RANGE, 1, ctypes.c_ulong(2**32 - 1), 0)
+        os._exit((closed or libc.syscall(_SECCOMP, 1, 1, filters)) != 0)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def _ptrace_forbidden() -> tuple[str, str] | None:
+    """Say why ptrace is not permitted, as in some containers, and what to do."""
     scope = Path("/proc/sys/kernel/yama/ptrace_scope")
     if scope.exists() and scope.read_text().strip() == "3":
         return (
-            "UML needs ptrace, which kernel.yama.ptrace_scope = 3 forbids "
-            "(set it to 1 in /etc/sysctl.d, then reboot: the running kernel does not accept it)"
+            "ptrace, which kernel.yama.ptrace_scope = 3 forbids",
+            "set kernel.yama.ptrace_scope = 1 in /etc/sysctl.d, then reboot: "
+            "the running kernel does not accept it",
         )
     child = os.fork()
     if child == 0:
         os._exit(ctypes.CDLL(None).ptrace(PTRACE_TRACEME, 0, 0, 0) != 0)
-    _, status = os.waitpid(child, 0)
-    if status:
-        return "UML needs ptrace, which is not permitted (in a container: --cap-add SYS_PTRACE)"
+    if os.waitpid(child, 0)[1]:
+        return "ptrace, which is not permitted", "in a container: --cap-add SYS_PTRACE"
     return None
 
 
@@ -206,7 +257,7 @@ def diagnose_uml(results: Path = Path()) -> tuple[Check, ...]:
         _kernel(),
         _modules(),
         _problem("memory for guests", memory_problem(MEMORY_MB), "enough"),
-        _problem("ptrace", ptrace_problem(), "allowed"),
+        _problem("guest processes", hold_problem(load().version), "can be held"),
         _disk(results),
     )
 

@@ -26,9 +26,16 @@ from tcpf_lab.results.command import command
 from tcpf_lab.results.layout import write_json
 from tcpf_lab.testbed.workshop import Workshop, last_lines
 
-#: Where Debian's package puts the source.
-DEFAULT_SOURCE = Path("/usr/src/linux-source-6.12.tar.xz")
-SOURCE_PACKAGE = "linux-source-6.12"
+#: Where Debian's packages put sources.
+INSTALLED = Path("/usr/src")
+
+
+def package(version: str) -> str:
+    """Name Debian's package that has the source of a version."""
+    return f"linux-source-{version}"
+
+
+DEFAULT_SOURCE = INSTALLED / f"{package('6.12')}.tar.xz"
 #: Sources, below the ``kernel`` directory, of the programs that make traffic, here or on a host.
 TRAFFIC_PROGRAMS = {
     "tcpf-traffic": ("traffic/tcpf-traffic.c", "traffic/instant.c", "traffic/instant.h"),
@@ -337,7 +344,7 @@ def source_version(source: Path) -> tuple[str, str]:
         raise KernelBuildError(
             "no such kernel source",
             where=str(source),
-            hint=f"sudo apt-get install {SOURCE_PACKAGE}, or give --source TARBALL",
+            hint=f"sudo apt-get install {package('6.12')}, or give --source TARBALL",
         )
     try:
         with tarfile.open(source, mode="r|*") as archive:
@@ -550,12 +557,15 @@ def patch_refused(patch: Path, recipe: Recipe, said: Sequence[str], where: str) 
     reasons = failed or [line for line in said if line and not _NO_REASON.match(line)]
     listed = "".join(f"\n    {line}" for line in reasons[:_SHOWN])
     own = patch in (recipe.added.patches if recipe.added else ())
-    whose = "patch" if own else "tcpf-lab's patch"
+    if own:
+        whose, hint = "patch", "rebase it: patches apply without fuzz, after those of tcpf-lab"
+    else:
+        whose, tested = "tcpf-lab's patch", ", ".join(all_series(recipe.root))
+        hint = f"Linux {tested} are tested: build one of these, or rebase the source on one"
     return KernelBuildError(
         f"{whose} {recipe.name_of(patch)} does not apply to this Linux {recipe.version}:{listed}",
         where=where,
-        hint=f"rebase the {'patch' if own else 'source'} there: patches apply without fuzz, "
-        "the user's after those of tcpf-lab",
+        hint=hint,
     )
 
 

@@ -45,7 +45,7 @@ class Registration:
     @property
     def bench(self) -> Path:
         """Directory in the cache in which a git tree is built again and again."""
-        return uml_kernel.cache_directory().with_name("trees") / self.name
+        return _bench(self.name)
 
     def lines(self) -> tuple[str, ...]:
         """Give the lines of the configuration, those of files among them.
@@ -57,11 +57,15 @@ class Registration:
         """
         found = []
         for words in self.config:
-            if words.startswith(("CONFIG_", "#")):
+            if _option_like(words):
                 found += [(line, "--config") for line in words.splitlines()]
             else:
                 found += [(line, words) for line in _read(Path(words)).splitlines()]
         return tuple(line for text, where in found if (line := _option(text.strip(), where)))
+
+
+def _bench(name: str) -> Path:
+    return uml_kernel.cache_directory().with_name("trees") / name
 
 
 def directory() -> Path:
@@ -160,10 +164,10 @@ def remove(name: str, progress: Progress = lambda _phase, _share: None) -> None:
     What was built of it stays in the cache, as any other kernel.
     """
     path = directory() / (name + _SUFFIX)
-    if not path.exists():
-        get(name)
+    if not is_name(name) or not path.exists():
+        get(name)  # which says so
     path.unlink()
-    bench = uml_kernel.cache_directory().with_name("trees") / name
+    bench = _bench(name)
     if bench.exists():
         uml_kernel.make_cache(uml_kernel.cache_directory())
         with one_at_a_time(uml_kernel.cache_directory(), progress):
@@ -214,9 +218,8 @@ def look(
             "neither a git tree nor a tarball", where=str(what.source), hint="--source PATH"
         )
     series = ".".join(source.version.split(".")[:2])
-    added = uml_recipe.Added(
-        "git" if what.source.is_dir() else "tarball", what.patches, what.lines()
-    )
+    kind = "git" if what.source.is_dir() else "tarball"
+    added = uml_recipe.Added(kind, what.patches, what.lines())
     try:
         recipe = uml_recipe.load(variant=variant, version=series, added=added)
     except RequestError as error:

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from tcpf_lab.base.errors import KernelAbsentError, KernelBuildError, RequestError
@@ -14,11 +15,16 @@ from tcpf_lab.results.command import command
 from tcpf_lab.testbed.uml import boot, registered
 from tcpf_lab.testbed.uml import kernel as uml_kernel
 from tcpf_lab.testbed.uml import recipe as uml_recipe
-from tcpf_lab.testbed.workshop import Progress, Workshop, one_at_a_time, require_room
+from tcpf_lab.testbed.uml.recipe import INSTALLED, package
+from tcpf_lab.testbed.workshop import (
+    Progress,
+    Workshop,
+    last_lines,
+    one_at_a_time,
+    require_room,
+)
 
-#: Where Debian's packages put them, and where those that are fetched are kept.
-INSTALLED = Path("/usr/src")
-#: Suites of Debian's archive, the first that has the package is taken.
+#: Suites of Debian's archive, of which the one with the latest point release is taken.
 SUITES = ("trixie-backports", "bookworm", "trixie", "forky", "sid")
 _FETCHING = ".fetching-"
 #: Bytes of the lists, the package and the tarball in it.
@@ -85,19 +91,15 @@ def build_registered(
         If a patch does not apply, something does not compile, or the kernel does not boot.
     """
     order = registered.look(what, variant, revision, progress)
-    kernel = uml_kernel.entry_of(order)
-    if kernel is None:
-        uml_recipe.require_tools()
-        with uml_kernel.at_work(order.root, progress) as lock:
-            kernel = uml_kernel.build_order(dataclasses.replace(order, check=boot.check), lock)
+    kernel = uml_kernel.entry_of(order) or build_order(order)
     if variant == "standard" and not revision:
         return registered.remember(what.name, order, kernel)
     return kernel
 
 
-def package(version: str) -> str:
-    """Name the package that has the source of a version."""
-    return f"linux-source-{version}"
+def build_order(order: uml_kernel.Order) -> uml_kernel.Kernel:
+    """Build what `registered.look` has seen, and boot it once."""
+    return uml_kernel.build_order(dataclasses.replace(order, check=boot.check))
 
 
 def find(version: str, cache: Path | None = None) -> Path | None:
@@ -159,23 +161,20 @@ def _fetched(version: str, work: Path, progress: Progress) -> Path:
     shop = Workshop(work, log, progress, _environment())
     for name in ("lists/partial", "cache/archives/partial"):
         (work / name).mkdir(parents=True)
+    lines = (f"deb [signed-by={_KEY}] {archive} {suite} main\n" for suite in SUITES)
+    (work / "sources.list").write_text("".join(lines), encoding="utf-8")
+    (work / "preferences").write_text(_BY_VERSION, encoding="utf-8")
     progress("fetch", 0.0)
-    for number, suite in enumerate(SUITES):
-        line = f"deb [signed-by={_KEY}] {archive} {suite} main\n"
-        (work / "sources.list").write_text(line, encoding="utf-8")
+    with suppress(KernelBuildError):  # a suite is missing or away: another may have it
         shop.run(_apt(work, "update"))
-        reply = subprocess.run(
-            _apt(work, "download", "--print-uris", package(version)),
-            env=_environment(),
-            capture_output=True,
-            check=False,
-        )
-        progress("fetch", 0.1 * (number + 1) / len(SUITES))
-        if reply.returncode == 0:
-            break
-    else:
+    progress("fetch", 0.1)
+    wanted = _apt(work, "download", "--print-uris", package(version))
+    reply = subprocess.run(wanted, env=_environment(), capture_output=True, check=False)
+    if reply.returncode:
+        faults = [line for line in last_lines(log) if line.startswith(("E: ", "W: "))]
         raise KernelBuildError(
-            f"no suite of the Debian archive has {package(version)}",
+            f"no suite of the Debian archive has {package(version)}"
+            + "".join(f"\n    {line}" for line in faults),
             where=archive,
             hint="give --source TARBALL of it, as from kernel.org",
         )
@@ -188,15 +187,22 @@ def _fetched(version: str, work: Path, progress: Progress) -> Path:
     return work / "tree/usr/src" / f"{package(version)}.tar.xz"
 
 
+#: Otherwise those of backports come last.
+_BY_VERSION = "Package: *\nPin: release *\nPin-Priority: 500\n"
+
+
 def _apt(work: Path, *words: str) -> list[str]:
     options = {
         "Dir::Etc::sourcelist": work / "sources.list",
         "Dir::Etc::sourceparts": "/dev/null",
+        "Dir::Etc::preferences": work / "preferences",
+        "Dir::Etc::preferencesparts": "/dev/null",
+        "Dir::State::status": "/dev/null",
         "Dir::State::lists": work / "lists",
         "Dir::Cache": work / "cache",
         "APT::Sandbox::User": "root",
-        "APT::Update::Error-Mode": "any",
         "Acquire::Languages": "none",
+        "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled": "false",
     }
     return ["apt-get", "-q", *(f"-o{name}={value}" for name, value in options.items()), *words]
 

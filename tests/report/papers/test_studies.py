@@ -80,8 +80,11 @@ def dualpi2(scalable: float, delay_s: float) -> Found:
         far = {"mean": 0.015, "p50": 0.015, "p99": 0.03}
         rate = 1e5 * (1 + 1e-4 * run.seed)
         groups = [
-            {"flows": 1, "throughput_bytes_per_s": scalable * rate, "queueing_delay_s": near},
-            {"flows": 1, "throughput_bytes_per_s": rate, "queueing_delay_s": far},
+            {"name": name, "flows": 1, "throughput_bytes_per_s": own, "queueing_delay_s": delay}
+            for name, own, delay in (
+                ("scalable", scalable * rate, near),
+                ("classic", rate, far),
+            )
         ]
         of_kernel = {"pkts-in-l": 5, "pkts-in-c": 5, "step-mark": 1, "ecn-mark": 4}
         return {"groups": groups, "queue": {"kernel": of_kernel}}
