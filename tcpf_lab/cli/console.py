@@ -338,9 +338,11 @@ def build_kernel(source: Path | None, variant: str = "standard", version: str = 
     """Build the kernel with a progress display; without source that of the version is fetched."""
     from tcpf_lab.testbed.uml import source as uml_source
 
-    def built(progress: Callable[[str, float], None]) -> Kernel:
-        return uml_source.build(version, source, progress, variant)
+    return building(lambda progress: uml_source.build(version, source, progress, variant))
 
+
+def building(built: Callable[[Callable[[str, float], None]], Kernel]) -> Kernel:
+    """Build a kernel with a progress display."""
     if not _err.is_terminal:
         return built(Announcer("kernel: "))
     with share_progress(_err) as progress:
