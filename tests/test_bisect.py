@@ -11,11 +11,11 @@ import pytest
 from tcpf_lab.base.errors import KernelBuildError, LabError, NoRoomError, RequestError
 from tcpf_lab.base.errors import TestbedError as BedError
 from tcpf_lab.cli.bisect import _worse_by
-from tcpf_lab.papers.bisected import Bisection, page_of_bisection
+from tcpf_lab.papers.bisected import Bisection, Commit, page_of_bisection
 from tcpf_lab.papers.stored import as_text, read_page
 from tcpf_lab.report.claims.page import Drawing
 from tcpf_lab.report.style import house_style
-from tcpf_lab.run.bisect import Criterion, bisect, judge
+from tcpf_lab.run.bisect import Criterion, Numbers, Search, judge
 from tcpf_lab.testbed.uml.gittree import History
 
 TEN = Criterion("timeouts", 0.1, 12)
@@ -63,7 +63,7 @@ class Lab:
 
     def find(self, good: str = "c0", bad: str = "c10") -> Bisection:
         history = History(self.tree, self.tree.with_name("bench"), good, bad)
-        return bisect(history, TEN, self.build, self.measure, self.lines.append)
+        return Search(history, TEN, self.build, self.measure, self.lines.append).run()
 
 
 def contents(tree: Path) -> dict[Path, bytes]:
@@ -72,6 +72,10 @@ def contents(tree: Path) -> dict[Path, bytes]:
 
 def subjects(found: Bisection) -> list[str]:
     return [one.subject for one in found.first_bad]
+
+
+def word_of(good: Numbers, own: Numbers, sign: float) -> str:
+    return judge(Commit("", "", "", ""), good, own, TEN, sign).word
 
 
 @pytest.mark.parametrize(
@@ -87,13 +91,13 @@ def subjects(found: Bisection) -> list[str]:
 )
 def test_a_verdict_needs_the_whole_interval_on_one_side(own, sign, word):
     good, theirs = dict(enumerate((100, 110, 120))), dict(enumerate(own))
-    assert judge(good, theirs, TEN, sign)[0] == word
+    assert word_of(good, theirs, sign) == word
 
 
 def test_nothing_is_worse_than_none_unless_all_of_the_interval_is():
     zero = dict.fromkeys(range(3), 0.0)
-    assert judge(zero, zero, TEN, 1)[0] == "good"
-    assert judge(zero, dict.fromkeys(range(3), 2.0), TEN, 1)[0] == "bad"
+    assert word_of(zero, zero, 1) == "good"
+    assert word_of(zero, dict.fromkeys(range(3), 2.0), 1) == "bad"
 
 
 def test_looks_double_and_share_the_error():
@@ -164,7 +168,7 @@ def test_an_end_that_does_not_build_is_an_error_that_names_it(tree, broken, opti
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [(5, "BAD is not worse than GOOD: .*difference 4.67"), (None, "have the same kernel")],
+    [(5, "not shown to be worse .* 4.67 ± 5.1 in 3 seeds"), (None, "have the same kernel")],
 )
 def test_bad_must_be_worse(tree, change, message):
     lab = Lab(tree, {"c0": 0} if change is None else {"c0": 0, "c7": change}, noise=1)

@@ -69,14 +69,14 @@ def bisect(
     digest = hashlib.sha256(os.fsencode(place)).hexdigest()[:12]
     what = registered.Registration(f"bisect-{digest}", place)
     uml_kernel.make_cache(what.bench)
-    found = bisecting.bisect(
+    search = bisecting.Search(
         History(place, what.bench, good, bad),
         bisecting.Criterion(metric, worse_by, seeds),
         _builder(what),
         lambda kernel, number: _measure(request, kernel, number, metric, jobs),
         console.notify,
     )
-    written = []
+    found, written = search.run(), []
     if output is not None:
         words: dict[str, str | Path] = {
             "--tree": tree,
@@ -98,7 +98,7 @@ def bisect(
     else:
         echo(found.log)
         console.show(plain(revision_table(found)))
-        echo(found.answer)
+        echo(f"first bad commit: {found.answer}")
         console.show_written(written)
     if len(found.first_bad) > 1:
         raise typer.Exit(SEVERAL)

@@ -16,7 +16,6 @@ from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from tcpf_lab.base.errors import RequestError
-from tcpf_lab.papers.bisected import OverHistory
 from tcpf_lab.papers.buffers import OverBuffer
 from tcpf_lab.papers.figures import AgainstDelay, Bars, Lines
 from tcpf_lab.papers.rio.measured import OverTime
@@ -30,17 +29,7 @@ from tcpf_lab.results.layout import as_lines, read_json
 #: Number of the format; another one is refused.
 FORMAT = 1
 #: Kinds of figures of a stored page.
-FRAMES = (
-    AgainstDelay,
-    Bars,
-    Distribution,
-    Lines,
-    OverBuffer,
-    OverHistory,
-    OverTime,
-    Paired,
-    Scatter,
-)
+FRAMES = (AgainstDelay, Bars, Distribution, Lines, OverBuffer, OverTime, Paired, Scatter)
 _NAME = re.compile(r"[A-Za-z0-9_+-]+")
 _KINDS: Mapping[str, type] = {
     kind.__name__: kind

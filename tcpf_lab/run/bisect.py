@@ -6,9 +6,10 @@ mean difference lies on one side of the threshold.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from statistics import fmean
 
@@ -20,7 +21,7 @@ from tcpf_lab.base.errors import (
     TestbedError,
 )
 from tcpf_lab.metrics.summary import mean_ci
-from tcpf_lab.papers.bisected import VERDICTS, Bisection, Commit, Revision, Word
+from tcpf_lab.papers.bisected import Bisection, Commit, Revision
 from tcpf_lab.report.compare.paired import detectable, heading
 from tcpf_lab.report.compare.scoreboard import number_text
 from tcpf_lab.report.compare.statistics import CONFIDENCE
@@ -52,51 +53,50 @@ class Criterion:
         return 1 - (1 - CONFIDENCE) / len(self.looks)
 
 
-def judge(
-    good: Numbers, own: Numbers, criterion: Criterion, sign: float = 0
-) -> tuple[Word, tuple[float, ...], float | None]:
-    """Judge a revision by the seeds that GOOD has too.
+def judge(commit: Commit, good: Numbers, own: Numbers, wanted: Criterion, sign: float) -> Revision:
+    """Judge a commit by the seeds that GOOD has too.
 
     Parameters
     ----------
+    commit : Commit
+        Whose ``own`` numbers are judged.
     good, own : Numbers
-        The metric of GOOD, and of the revision.
-    criterion : Criterion
+        The metric of GOOD, and of the commit.
+    wanted : Criterion
         What is worse.
-    sign : float, optional
-        Of changes for the worse; by default either is.
+    sign : float
+        That of changes for the worse; 0: either is worse.
 
     Returns
     -------
-    tuple of (Word, tuple of float, float or None)
-        ``skip`` if the interval has the threshold within; the differences; the half width.
+    Revision
+        ``skip`` if the threshold is within the interval.
     """
     seeds = sorted(good.keys() & own.keys())
+    values = tuple(own[seed] for seed in seeds)
     changes = tuple(own[seed] - good[seed] for seed in seeds)
-    if len(changes) < 2:
-        return "skip", changes, None
-    mean, half = mean_ci(changes, criterion.confidence)
-    threshold = criterion.worse_by * abs(fmean(good[seed] for seed in seeds))
-    worse, around = mean * (sign or (mean > 0) - (mean < 0)), half or 0.0
-    if worse - around >= threshold and worse - around > 0:
-        return "bad", changes, half
-    return "good" if worse + around < threshold or worse + around <= 0 else "skip", changes, half
+    mean, half = mean_ci(changes, wanted.confidence) if seeds else (0.0, None)
+    found = Revision(commit, "skip", values, changes, half, f"undecided after {len(seeds)} seeds")
+    if half is None:
+        return found
+    threshold = wanted.worse_by * abs(fmean(good[seed] for seed in seeds))
+    worse = math.copysign(1, sign) * mean if sign else abs(mean)
+    if worse - half >= threshold and worse > half:
+        return replace(found, word="bad", remark="")
+    if worse + half < threshold or worse <= -half:
+        return replace(found, word="good", remark="")
+    return found
 
 
-def bisect(
-    history: History,
-    criterion: Criterion,
-    build: Callable[[str], str],
-    measure: Callable[[str, int], Numbers],
-    tell: Callable[[str], None],
-) -> Bisection:
-    """Find the first bad commit.
+@dataclass
+class Search:
+    """A search for the first bad commit.
 
     Parameters
     ----------
     history : History
         The commits.
-    criterion : Criterion
+    wanted : Criterion
         What is worse.
     build : callable
         Builds a commit; returns the kernel's name, the same for equal kernels.
@@ -104,57 +104,49 @@ def bisect(
         Returns the metric of a kernel for the first so many seeds.
     tell : callable
         Takes a line for every step.
-
-    Raises
-    ------
-    LabError
-        If GOOD or BAD cannot be measured, BAD is not worse, or every other commit is skipped.
     """
-    return _Search(history, criterion, build, measure, tell).run()
 
-
-class _Search:
-    def __init__(
-        self,
-        history: History,
-        criterion: Criterion,
-        build: Callable[[str], str],
-        measure: Callable[[str, int], Numbers],
-        tell: Callable[[str], None],
-    ) -> None:
-        self.history, self.criterion = history, criterion
-        self.build, self.measure, self.tell = build, measure, tell
-        self.kernels: dict[str, Revision] = {}
-        self.good_kernel, self.good, self.sign = "", dict[int, float](), 0.0
+    history: History
+    wanted: Criterion
+    build: Callable[[str], str]
+    measure: Callable[[str, int], Numbers]
+    tell: Callable[[str], None]
+    _known: dict[str, Revision] = field(default_factory=dict)  #: by kernel, GOOD's the first
+    _good: Numbers = field(default_factory=dict)
+    _sign: float = 0.0
 
     def run(self) -> Bisection:
-        history, criterion = self.history, self.criterion
-        self.tell(f"{len(history.commits) - 1} commits, up to {criterion.seeds} seeds each")
+        """Find the first bad commit.
+
+        Raises
+        ------
+        LabError
+            If GOOD or BAD cannot be measured, BAD is not worse, or all between are skipped.
+        """
+        history, wanted = self.history, self.wanted
+        self.tell(f"{len(history.commits) - 1} commits, up to {wanted.seeds} seeds each")
         found = {name: self._examine(name) for name in (history.good, history.bad)}
         bad = found[history.bad]
         if bad.word != "bad":
             raise self._not_worse(bad)
-        self.sign = fmean(bad.changes)
-        self.sign /= abs(self.sign)
+        self._sign = fmean(bad.changes)
         while commit := history.next():
             found[commit] = self._examine(commit)
             history.mark(commit, found[commit].word)
-        values = tuple(self.good[seed] for seed in sorted(self.good))
-        good = replace(found[history.good], values=values, changes=(0.0,) * len(values))
-        found[history.good] = good
-        first = history.first_bad()
-        if len(first) > 1 and all(one.word == "skip" for one in [*found.values()][2:]):
+        first, between = history.first_bad(), list(found.values())[2:]
+        if between and all(one.word == "skip" for one in between):
             raise LabError(
-                f"all {len(found) - 2} commits between GOOD and BAD are skipped; the first: "
-                f"{[*found.values()][2].commit}: {[*found.values()][2].remark}",
+                f"all {len(between)} commits between GOOD and BAD are skipped; the first is "
+                f"{between[0].commit}: {between[0].remark}",
                 where="bisect",
-                hint="choose GOOD and BAD closer together, or a larger --seeds",
+                hint="other --good and --bad, or more --seeds where they are undecided",
             )
+        values = tuple(self._good.values())
+        good = replace(found[history.good], values=values, changes=(0.0,) * len(values))
         return Bisection(
-            *(criterion.metric, criterion.worse_by, criterion.confidence),
-            len(history.commits) - 1,
+            *(wanted.metric, wanted.worse_by, wanted.confidence, len(history.commits) - 1),
             tuple(self._commit(name) for name in first),
-            tuple(found[name] for name in history.commits if name in found),
+            (good, *(found[name] for name in history.commits[1:] if name in found)),
             history.log(),
         )
 
@@ -162,71 +154,59 @@ class _Search:
         return Commit(**self.history.described(name))
 
     def _examine(self, name: str) -> Revision:
-        commit = self._commit(name)
+        commit, began = self._commit(name), time.monotonic()
         self.tell(f"{commit}: building")
+        built = None
         try:
-            found = self._measured(name, commit)
-        except (NoRoomError, KernelAbsentError):
-            raise
+            kernel = self.build(name)
+            built = time.monotonic()
+            found = self._measured(commit, kernel)
         except (KernelBuildError, TestbedError) as error:
             ends = {self.history.good: "--good", self.history.bad: "--bad"}
             if name in ends:
                 error.where = ": ".join(filter(None, (f"{ends[name]} {commit}", error.where)))
+            if name in ends or isinstance(error, NoRoomError | KernelAbsentError):
                 raise
             found = Revision(commit, "skip", remark=_reason(error))
-        change = f", {_change(found, self.criterion)}" if found.changes else ""
-        remark = f": {found.remark}" if found.remark else ""
-        self.tell(f"{commit}: {VERDICTS[found.word]}{change}{remark}")
+        now = time.monotonic()
+        built = built or now
+        found = replace(found, build_seconds=built - began, run_seconds=now - built)
+        self.tell(f"{commit}: {self._change(found) if found.changes else ''}{found.verdict}")
         return found
 
-    def _measured(self, name: str, commit: Commit) -> Revision:
-        began = time.monotonic()
-        kernel = self.build(name)
-        built = time.monotonic()
-        if known := self.kernels.get(kernel):
-            remark = known.remark or f"has the kernel of {known.commit.hash[:12]}"
-            same = replace(known, commit=commit, remark=remark, run_seconds=0.0)
-            return replace(same, build_seconds=built - began)
+    def _measured(self, commit: Commit, kernel: str) -> Revision:
+        if known := self._known.get(kernel):
+            remark = known.remark or f"kernel of {known.commit.hash[:12]}"
+            return replace(known, commit=commit, remark=remark)
         found = Revision(commit, "good")
-        self.good_kernel = self.good_kernel or kernel
-        for number in self.criterion.looks:
-            if len(self.good) < number:
-                self.good = dict(self.measure(self.good_kernel, number))
-            if kernel == self.good_kernel:
+        good_kernel = next(iter(self._known), kernel)
+        for number in self.wanted.looks:
+            if len(self._good) < number:
+                self._good = self.measure(good_kernel, number)
+            if kernel == good_kernel:
                 break
             own = self.measure(kernel, number)
-            word, changes, half = judge(self.good, own, self.criterion, self.sign)
-            values = tuple(own[seed] for seed in sorted(self.good.keys() & own.keys()))
-            found = Revision(commit, word, values, changes, half)
-            if word != "skip":
+            found = judge(commit, self._good, own, self.wanted, self._sign)
+            if found.word != "skip":
                 break
-        else:
-            found = replace(found, remark=f"undecided after {self.criterion.seeds} seeds")
-        ran = time.monotonic() - built
-        self.kernels[kernel] = replace(found, build_seconds=built - began, run_seconds=ran)
-        return self.kernels[kernel]
+        self._known[kernel] = found
+        return found
 
     def _not_worse(self, bad: Revision) -> LabError:
-        where = f"--metric {self.criterion.metric} --worse-by {100 * self.criterion.worse_by:g}%"
+        where = f"--metric {self.wanted.metric} --worse-by {100 * self.wanted.worse_by:g}%"
         if not bad.changes:
-            message = "GOOD and BAD have the same kernel"
+            message = "GOOD and BAD have the same kernel, or no seed with a valid run of both"
             return LabError(message, where=where, hint="other --good and --bad")
-        shown = detectable(bad.changes)
-        least = f"{len(bad.changes)} seeds show a difference from {number_text(shown)} on"
         return LabError(
-            f"BAD is not worse than GOOD: {_change(bad, self.criterion)}; {least}",
+            f"BAD is not shown to be worse than GOOD by that: {self._change(bad)}so many show a "
+            f"difference from {number_text(detectable(bad.changes))} on",
             where=where,
-            hint=f"--seeds {2 * self.criterion.seeds}, another --metric or a smaller --worse-by",
+            hint=f"--seeds {2 * self.wanted.seeds}, another --metric or a smaller --worse-by",
         )
 
-
-def _change(one: Revision, criterion: Criterion) -> str:
-    mean, own = fmean(one.changes), fmean(one.values)
-    half = "" if one.half is None else f" ± {number_text(one.half)}"
-    return (
-        f"{heading(criterion.metric)} {number_text(own)} for {number_text(own - mean)} "
-        f"(difference {number_text(mean)}{half}, {len(one.changes)} seeds)"
-    )
+    def _change(self, one: Revision) -> str:
+        own = number_text(fmean(one.values))
+        return f"{heading(self.wanted.metric)} {own}, {one.change} in {len(one.changes)} seeds; "
 
 
 def _reason(error: LabError) -> str:
