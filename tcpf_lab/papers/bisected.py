@@ -54,11 +54,6 @@ class Revision:
     run_seconds: float = 0.0
 
     @property
-    def verdict(self) -> str:
-        """Give the verdict with its remark."""
-        return VERDICTS[self.word] + (f": {self.remark}" if self.remark else "")
-
-    @property
     def change(self) -> Entry:
         """Give the mean change, with its interval."""
         half = "" if self.half is None else number_text(self.half)
@@ -100,10 +95,10 @@ def revision_table(found: Bisection) -> table.Table:
     numbers = (heading(found.metric), "minus GOOD", "seeds", "build (s)", "runs (s)")
     rows: list[tuple[str | Entry, ...]] = [
         (
-            *(str(one.commit), Entry(one.verdict, style=_COLOURS[one.word])),
+            *(str(one.commit), Entry(VERDICTS[one.word], style=_COLOURS[one.word])),
             number_text(fmean(one.values)) if one.values else NOTHING,
             *(one.change, str(len(one.changes))),
-            *(f"{one.build_seconds:.1f}", f"{one.run_seconds:.1f}"),
+            *(f"{one.build_seconds:.1f}", f"{one.run_seconds:.1f}", one.remark),
         )
         for one in found.revisions
     ]
@@ -112,6 +107,7 @@ def revision_table(found: Bisection) -> table.Table:
         (
             *(Column(name, fit="folded") for name in ("commit", "verdict")),
             *(Column(name, "number") for name in numbers),
+            Column("remark", fit="folded"),
         ),
         rows,
         f"worse: the whole {100 * found.confidence:.4g} % interval of the differences of equal "
@@ -130,10 +126,13 @@ def _blocks(found: Bisection) -> Iterator[Block]:
     yield _figure(found)
     yield Text(f"{found.answer}.", "First bad commit")  # a text before a table is the answer
     revisions = revision_table(found)
-    rows = [[entry.in_line for entry in row] for group in revisions.groups for row in group.rows]
-    yield Table("revisions", revisions.headings, rows, revisions.note, 2)
+    rows = [[entry.in_line for entry in row[:-1]] for row in revisions.groups[0].rows]
+    yield Table("revisions", revisions.headings[:-1], rows, revisions.note, 2)
     lines = [(line,) for line in found.log.splitlines()]
     yield Table("log", ("log",), lines, "What git bisect log prints, and git bisect replay reads.")
+    remarks = [f"{one.commit}: {one.remark}" for one in found.revisions if one.remark]
+    if remarks:
+        yield Text(". ".join(remarks) + ".", "Skipped or not measured again")
 
 
 def _figure(found: Bisection) -> Drawing:

@@ -21,7 +21,7 @@ from tcpf_lab.base.errors import (
     TestbedError,
 )
 from tcpf_lab.metrics.summary import mean_ci
-from tcpf_lab.papers.bisected import Bisection, Commit, Revision
+from tcpf_lab.papers.bisected import VERDICTS, Bisection, Commit, Revision
 from tcpf_lab.report.compare.paired import detectable, heading
 from tcpf_lab.report.compare.scoreboard import number_text
 from tcpf_lab.report.compare.statistics import CONFIDENCE
@@ -171,7 +171,8 @@ class Search:
         now = time.monotonic()
         built = built or now
         found = replace(found, build_seconds=built - began, run_seconds=now - built)
-        self.tell(f"{commit}: {self._change(found) if found.changes else ''}{found.verdict}")
+        parts = (self._change(found) if found.changes else "", VERDICTS[found.word], found.remark)
+        self.tell(f"{commit}: {'; '.join(filter(None, parts))}")
         return found
 
     def _measured(self, commit: Commit, kernel: str) -> Revision:
@@ -198,7 +199,7 @@ class Search:
             message = "GOOD and BAD have the same kernel, or no seed with a valid run of both"
             return LabError(message, where=where, hint="other --good and --bad")
         return LabError(
-            f"BAD is not shown to be worse than GOOD by that: {self._change(bad)}so many show a "
+            f"BAD is not shown to be worse than GOOD by that: {self._change(bad)}, which show a "
             f"difference from {number_text(detectable(bad.changes))} on",
             where=where,
             hint=f"--seeds {2 * self.wanted.seeds}, another --metric or a smaller --worse-by",
@@ -206,7 +207,7 @@ class Search:
 
     def _change(self, one: Revision) -> str:
         own = number_text(fmean(one.values))
-        return f"{heading(self.wanted.metric)} {own}, {one.change} in {len(one.changes)} seeds; "
+        return f"{heading(self.wanted.metric)} {own}, {one.change} in {len(one.changes)} seeds"
 
 
 def _reason(error: LabError) -> str:
