@@ -168,7 +168,11 @@ def test_an_end_that_does_not_build_is_an_error_that_names_it(tree, broken, opti
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [(5, "not shown to be worse .* 4.67 ± 5.1 in 3 seeds"), (None, "have the same kernel")],
+    [
+        (5, "BAD is not worse than GOOD: .* 4.67 ± 5.1 in 3 seeds"),
+        (10, "not shown to be worse .* 10 ± 0.85 in 12 seeds, which show a difference from "),
+        (None, "have the same kernel"),
+    ],
 )
 def test_bad_must_be_worse(tree, change, message):
     lab = Lab(tree, {"c0": 0} if change is None else {"c0": 0, "c7": change}, noise=1)

@@ -198,12 +198,13 @@ class Search:
         if not bad.changes:
             message = "GOOD and BAD have the same kernel, or no seed with a valid run of both"
             return LabError(message, where=where, hint="other --good and --bad")
-        return LabError(
-            f"BAD is not shown to be worse than GOOD by that: {self._change(bad)}, which show a "
-            f"difference from {number_text(detectable(bad.changes))} on",
-            where=where,
-            hint=f"--seeds {2 * self.wanted.seeds}, another --metric or a smaller --worse-by",
-        )
+        change, hint = self._change(bad), "another --metric or a smaller --worse-by"
+        if bad.word == "good":
+            message = f"BAD is not worse than GOOD: {change}"
+            return LabError(message, where=where, hint=f"other --good and --bad, {hint}")
+        shown = f"which show a difference from {number_text(detectable(bad.changes))} on"
+        message = f"BAD is not shown to be worse than GOOD: {change}, {shown}"
+        return LabError(message, where=where, hint=f"--seeds {2 * self.wanted.seeds}, {hint}")
 
     def _change(self, one: Revision) -> str:
         own = number_text(fmean(one.values))

@@ -164,11 +164,10 @@ class History:
             raise RequestError("both are the same commit", where=where)
         if _try(place, ("merge-base", "--is-ancestor", self.good, self.bad), {}).returncode:
             base = _try(place, ("merge-base", self.good, self.bad), {}).stdout.strip()
-            raise RequestError(
-                "GOOD is not an ancestor of BAD",
-                where=where,
-                hint=f"--good {base[:12]}, which both have in common" if base else "",
-            )
+            hint = f"--good {base[:12]}, the last that both have in common" if base else ""
+            if base == self.bad:
+                hint = f"--good {bad} --bad {good}: BAD is the older one"
+            raise RequestError("GOOD is not an ancestor of BAD", where=where, hint=hint)
         own = (self._store / "shallow", Path(place, _run(place, _SHALLOW, {})))
         own[0].unlink(missing_ok=True)
         if own[1].exists():
