@@ -64,11 +64,10 @@ def bisect(
     require_metrics([metric])
     if output is not None:
         require_place(output, directory=True)
-    plain_choice = choose(request)
+    chosen = choose(request)
     place = tree.resolve()
     digest = hashlib.sha256(os.fsencode(place)).hexdigest()[:12]
     what = registered.Registration(f"bisect-{digest}", place)
-    uml_kernel.make_cache(what.bench)
     search = bisecting.Search(
         History(place, what.bench, good, bad),
         bisecting.Criterion(metric, worse_by, seeds),
@@ -88,7 +87,7 @@ def bisect(
             "-o": output,
         }
         again = command("bisect", *request.words(), *chain.from_iterable(words.items()))
-        page = page_of_bisection(plain_choice.title or plain_choice.name, found)
+        page = page_of_bisection(chosen.title or chosen.name, found)
         with console.busy("drawing the page"):
             for path, content in reporting.page_files(page, again, output):
                 write_document(path, content)
@@ -101,18 +100,25 @@ def bisect(
         echo(f"first bad commit: {found.answer}")
         console.show_written(written)
     if len(found.first_bad) > 1:
+        between = found.revisions[1:-1]
+        skipped = sum(one.word == "skip" for one in between)
+        console.complain(
+            f"{skipped} of {len(between)} commits between GOOD and BAD are skipped: each of "
+            f"{len(found.first_bad)} may be the first bad one"
+        )
         raise typer.Exit(SEVERAL)
 
 
 def _builder(what: registered.Registration) -> Callable[[str], str]:
-    """Return what builds a commit and names its kernel by the content of the executable."""
+    """Return what builds a commit and names its kernel by the content of what runs."""
     known: dict[str, uml_kernel.Kernel] = {}
 
     def build(commit: str) -> str:
         built = console.building(
             lambda progress: source.build_registered(what, progress, revision=commit)
         )
-        name = f"k{built.sha256[:16]}"
+        content = repr((built.sha256, sorted(built.modules.items())))
+        name = f"k{hashlib.sha256(content.encode()).hexdigest()[:16]}"
         registered.use(name, known.setdefault(name, built))
         return name
 

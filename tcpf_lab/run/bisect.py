@@ -121,7 +121,7 @@ class Search:
         Raises
         ------
         LabError
-            If GOOD or BAD cannot be measured, BAD is not worse, or all between are skipped.
+            If GOOD or BAD cannot be measured, or BAD is not worse.
         """
         history, wanted = self.history, self.wanted
         self.tell(f"{len(history.commits) - 1} commits, up to {wanted.seeds} seeds each")
@@ -133,19 +133,11 @@ class Search:
         while commit := history.next():
             found[commit] = self._examine(commit)
             history.mark(commit, found[commit].word)
-        first, between = history.first_bad(), list(found.values())[2:]
-        if between and all(one.word == "skip" for one in between):
-            raise LabError(
-                f"all {len(between)} commits between GOOD and BAD are skipped; the first is "
-                f"{between[0].commit}: {between[0].remark}",
-                where="bisect",
-                hint="other --good and --bad, or more --seeds where they are undecided",
-            )
         values = tuple(self._good.values())
         good = replace(found[history.good], values=values, changes=(0.0,) * len(values))
         return Bisection(
             *(wanted.metric, wanted.worse_by, wanted.confidence, len(history.commits) - 1),
-            tuple(self._commit(name) for name in first),
+            tuple(self._commit(name) for name in history.first_bad()),
             (good, *(found[name] for name in history.commits[1:] if name in found)),
             history.log(),
         )
