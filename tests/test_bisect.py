@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from tcpf_lab.base.errors import KernelBuildError, LabError, NoRoomError, RequestError
 from tcpf_lab.base.errors import TestbedError as BedError
 from tcpf_lab.cli.bisect import _worse_by
+from tcpf_lab.cli.main import app
 from tcpf_lab.papers.bisected import Bisection, Commit, page_of_bisection
 from tcpf_lab.papers.stored import as_text, read_page
 from tcpf_lab.report.claims.page import Drawing
@@ -211,6 +213,30 @@ def test_a_shallow_clone_is_enough(tree, tmp_path):
     shallow = tmp_path / "shallow"
     git(tmp_path, "clone", "-q", "--depth", "6", f"file://{tree}", str(shallow))
     assert subjects(Lab(shallow, {"c0": 0, "c7": 30}).find("c5")) == ["commit 7"]
+
+
+def refused(tree: Path, **changed: str) -> RequestError:
+    words = {"tree": str(tree), "good": "c0", "bad": "c10", "metric": "timeouts"}
+    words |= {"worse-by": "10%"} | changed
+    line = [part for name, word in words.items() for part in (f"--{name}", word)]
+    done = CliRunner().invoke(app, ["bisect", "smoke.yaml", *line])
+    assert isinstance(done.exception, RequestError)
+    return done.exception
+
+
+@pytest.mark.parametrize(
+    ("option", "word", "message"),
+    [
+        ("metric", "timeots", "Did you mean 'timeouts'"),
+        ("good", "c11", "no commit 'c11'"),
+        ("worse-by", "10", "no share of GOOD's mean"),
+    ],
+)
+def test_a_wrong_option_is_named(tree, monkeypatch, option, word, message):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tree.parent))
+    error = refused(tree, **{option: word})
+    assert message in error.message
+    assert error.where == f"--{option} {word}"
 
 
 @pytest.mark.parametrize("words", ["10", "0%", "ten%", "-3%", "nan%"])
