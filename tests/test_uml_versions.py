@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 import without_syscalls
@@ -14,7 +18,7 @@ from tcpf_lab.results.layout import read_json
 from tcpf_lab.spec.load import apply_overrides, load
 from tcpf_lab.spec.sweep import expand
 from tcpf_lab.testbed.uml import registered, source
-from tcpf_lab.testbed.uml.kernel import Kernel
+from tcpf_lab.testbed.uml.kernel import Kernel, cache_directory
 
 VERSIONS = """
 name: versions
@@ -57,6 +61,19 @@ def test_runs_on_another_version_are_valid(version, guest_run, uml, tmp_path):
     assert read_json(with_ptrace.metrics) == found, "neither seccomp nor a repetition changes it"
 
 
+OWN = ("-c", "user.name=a", "-c", "user.email=a@b.example")
+
+
+def unpacked(tree: Path) -> Path:
+    """Make a git tree of Linux 7.3 with one commit."""
+    tree.mkdir()
+    ball = source.obtain("7.3", lambda _phase, _share: None)
+    subprocess.run(["tar", "-xf", ball, "--strip-components=1", "-C", tree], check=True)
+    for words in (["init", "-q"], ["add", "-A", "-f"], [*OWN, "commit", "-q", "-m", "one"]):
+        subprocess.run(["git", *words], cwd=tree, check=True)
+    return tree
+
+
 @pytest.mark.nightly
 @pytest.mark.uml
 def test_runs_need_no_ptrace_where_seccomp_holds_the_guest(uml, tmp_path):
@@ -72,13 +89,7 @@ def test_runs_need_no_ptrace_where_seccomp_holds_the_guest(uml, tmp_path):
 @pytest.mark.uml
 def test_git_tree_is_built_again_for_what_has_changed(uml, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    tree = tmp_path / "tree"
-    tree.mkdir()
-    ball = source.obtain("7.3", lambda _phase, _share: None)
-    subprocess.run(["tar", "-xf", ball, "--strip-components=1", "-C", tree], check=True)
-    own = ("-c", "user.name=a", "-c", "user.email=a@b.example")
-    for words in (["init", "-q"], ["add", "-A", "-f"], [*own, "commit", "-q", "-m", "one"]):
-        subprocess.run(["git", *words], cwd=tree, check=True)
+    tree = unpacked(tmp_path / "tree")
     registered.add("of-a-test", tree)
 
     def made(name: str) -> tuple[Kernel, object]:
@@ -110,6 +121,66 @@ def test_git_tree_is_built_again_for_what_has_changed(uml, tmp_path, monkeypatch
     assert "net/ipv4/tcp_cubic.o" in log
     assert "net/ipv4/tcp_input.o" not in log
     assert before != after
+
+
+INDEX, OUTPUT = "Documentation/networking/index.rst", "net/ipv4/tcp_output.c"
+FITS = "!after(end_seq, tcp_wnd_end(tp))"
+EIGHT = "!after(end_seq, tp->snd_una + min(tp->snd_wnd, 8 * tp->mss_cache))"
+#: Subject, file, what is replaced (once; nothing is its end), by what.
+HISTORY = (
+    ("docs: a line", INDEX, "", "A line.\n"),
+    ("tcp: a comment", OUTPUT, "/* For better scheduling, ensure", "/* For scheduling, ensure"),
+    ("cubic: a smaller beta", "net/ipv4/tcp_cubic.c", " = 717;", " = 700;"),
+    ("sctp: a comment", "net/sctp/associola.c", "", "/* The end. */\n"),
+    ("tcp: does not compile", "net/ipv4/tcp_minisocks.c", "", "int broken(\n"),
+    ("tcp: compiles again", "net/ipv4/tcp_minisocks.c", "int broken(\n", ""),
+    ("tcp: at most eight segments", OUTPUT, FITS, EIGHT),
+    ("docs: another line", INDEX, "", "Another line.\n"),
+    ("cubic: a larger beta", "net/ipv4/tcp_cubic.c", " = 700;", " = 717;"),
+    ("vegas: a comment", "net/ipv4/tcp_vegas.c", "", "/* The end. */\n"),
+    ("inet: does not boot", "net/ipv4/af_inet.c", "int rc;\n", 'int rc;\n\n\tpanic("no inet");\n'),
+    ("tcp: boots, four segments", OUTPUT, EIGHT, EIGHT.replace("8 *", "4 *")),
+)
+
+
+def commit(tree: Path, subject: str, name: str, before: str, after: str) -> None:
+    text = (tree / name).read_text()
+    assert not before or text.count(before) == 1, (name, before)
+    (tree / name).write_text(text.replace(before, after) if before else text + after)
+    subprocess.run(["git", *OWN, "commit", "-qam", subject], cwd=tree, check=True)
+
+
+@pytest.mark.nightly
+@pytest.mark.uml
+def test_bisect_ends_at_the_commit_that_changes_goodput(uml, tmp_path):
+    tree = unpacked(tmp_path / "tree")
+    for each in HISTORY:
+        commit(tree, *each)
+    text = (tree / "net/ipv4/af_inet.c").read_text().replace('\n\tpanic("no inet");\n', "")
+    (tree / "net/ipv4/af_inet.c").write_text(text)
+    subprocess.run(
+        ["git", *OWN, "commit", "-q", "--amend", "-a", "--no-edit"], cwd=tree, check=True
+    )
+
+    def found(good: str, bad: str) -> tuple[int, dict[str, Any]]:
+        words = ("bisect", "smoke.yaml", "--only", "case=NoMark+TailDrop", "--json")
+        words += ("--metric", "goodput_bytes_per_s", "--worse-by", "10%", "--tree", str(tree))
+        ends = ("--good", good, "--bad", bad, "--results", str(tmp_path / "results"))
+        line = [sys.executable, "-m", "tcpf_lab", *words, *ends]
+        done = subprocess.run(line, stdout=subprocess.PIPE, check=False)
+        return done.returncode, json.loads(done.stdout)
+
+    try:
+        status, eight = found("HEAD~12", "HEAD~2")
+        assert (status, [one["subject"] for one in eight["first_bad"]]) == (0, [HISTORY[6][0]])
+        assert any("broken" in one["remark"] for one in eight["revisions"])
+        status, four = found("HEAD~2", "HEAD")
+        assert (status, len(four["first_bad"])) == (3, 2)
+        assert "does not boot" in four["revisions"][1]["remark"]
+    finally:
+        for each in cache_directory().with_name("trees").glob("bisect-*"):
+            if str(tree) in (each / "git/objects/info/alternates").read_text():
+                shutil.rmtree(each)
 
 
 L4S = """

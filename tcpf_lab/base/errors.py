@@ -100,6 +100,10 @@ class KernelAbsentError(KernelBuildError):
     """A kernel cannot be built here: no source can be had, or tools are missing."""
 
 
+class NoRoomError(KernelBuildError):
+    """The disk has no room for a build."""
+
+
 class TestbedError(LabError):
     """A testbed could not be used, or a run on it did not finish."""
 

@@ -9,6 +9,7 @@ import inspect
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from inspect import Parameter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -92,11 +93,9 @@ _TESTBED = _option("testbed", TestbedName, "uml")
 _TESTBEDS = _option("testbeds", Annotated[list[str] | None, option("compare --testbed")])
 _RESULTS = _option("results", Results, Path("results"))
 _JOBS, _CLUSTER = _option("jobs", Jobs, 0), _option("cluster", Cluster)
-_WHICH = (
-    _option("only", Annotated[list[str] | None, option("--only")]),
-    _option("seeds", Annotated[int | None, option("--seeds", min=1)]),
-    _option("overrides", Annotated[list[str] | None, option("--set")]),
-)
+_ONLY = _option("only", Annotated[list[str] | None, option("--only")])
+_SET = _option("overrides", Annotated[list[str] | None, option("--set")])
+_WHICH = (_ONLY, _option("seeds", Annotated[int | None, option("--seeds", min=1)]), _SET)
 
 
 def _run_request(
@@ -138,6 +137,10 @@ RunsToMake = Annotated[
 ]
 #: The same, of which nothing is there yet.
 PlannedRuns = Annotated["RunRequest", Together(_run_request, (_SPEC, _TESTBED, *_WHICH))]
+#: Those of many kernels, in virtual time, with seeds of their own.
+BisectedRuns = Annotated[
+    "RunRequest", Together(partial(_run_request, seeds=None), (_SPEC, _RESULTS, _ONLY, _SET))
+]
 #: The same, or no experiment: its ``spec`` is empty then.
 RunsIfAny = Annotated[
     "RunRequest", Together(_run_request, (_MAY_BE_SPEC, _TESTBED, _RESULTS, *_WHICH))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _ROW, _AROUND = 0.21, 0.5  # inches: of a cell, and around those of a panel
+_TICKS = 5  # of a panel beside long names
 _SEED, _MEAN = "#6f6f6f", "#111111"
 
 
@@ -42,12 +43,15 @@ class Paired:
         The rows, from top to bottom; a point's x is the place of its own.
     panels : tuple of str
         The metrics, which are their points' panels.
+    threshold : float, optional
+        A difference to draw a line at.
     """
 
     title: str
     sides: tuple[str, ...]
     cells: tuple[str, ...]
     panels: tuple[str, ...]
+    threshold: float = 0.0
 
     def place(self, point: Point) -> str:
         """Say of which cell a point is."""
@@ -71,6 +75,7 @@ class Paired:
             [
                 Entry("a seed", Line2D([], [], **_DOT)),
                 Entry("mean and 95 % interval", Line2D([], [], **_MIDDLE)),
+                *(Entry("threshold", Line2D([], [], **_LIMIT)),) * bool(self.threshold),
                 *(Entry(side, Line2D([], [], linestyle="none")) for side in self.sides),
             ],
         )
@@ -83,11 +88,14 @@ class Paired:
             mean, half = mean_ci(point.values)
             axes.errorbar(mean, point.x, xerr=half, zorder=3, **_MIDDLE, **_INTERVAL)
         axes.axvline(0, color=_MEAN, linewidth=0.8, zorder=1)
+        if self.threshold:
+            axes.axvline(self.threshold, zorder=1, **_LIMIT)
         axes.set_yticks(range(len(self.cells)), list(self.cells))
         axes.set_ylim(len(self.cells) - 0.5, -0.5)
         low, high = axes.get_xlim()
         if low == high or not any(any(point.values) for point in points):
             axes.set_xlim(-1, 1)
+        axes.locator_params(axis="x", nbins=_TICKS)
         axes.tick_params(axis="x", bottom=True)
         axes.grid(visible=False, axis="y")
 
@@ -106,6 +114,7 @@ _MIDDLE: dict[str, Any] = {
     "markersize": 4.2,
     "color": _MEAN,
 }
+_LIMIT: dict[str, Any] = {"color": _SEED, "linewidth": 1.0, "linestyle": "--"}
 _INTERVAL: dict[str, Any] = {"ecolor": _MEAN, "elinewidth": 1.2, "capsize": 2.6}
 
 

@@ -305,7 +305,11 @@ def sides_page(
         Options of the command line besides those that choose the runs.
     """
     page = page_of_sides(sides.first.title or sides.first.name, found)
-    again = command("compare", *sides.words(), *words)
+    yield from page_files(page, command("compare", *sides.words(), *words), root)
+
+
+def page_files(page: Page, again: str, root: Path) -> Iterator[Document]:
+    """Yield a page in every format, and the file that `redraw` makes it of."""
     yield root / f"{page.name}.json", as_text(page)
     yield from _drawn(page, again, root, OF_STORED)
 

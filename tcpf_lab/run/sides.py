@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
+from statistics import fmean
 
 from tcpf_lab.base.errors import LabError, RequestError, SpecError
 from tcpf_lab.report.claims.page import CellRuns, PaperRun, cells_of
@@ -94,7 +95,12 @@ def side_settings(
 
 
 def margin_of(words: str) -> float:
-    """Read ``5%``, or ``5 %``.
+    """Read the margin of equivalence, ``5%``; see `share_of`."""
+    return share_of(words, "--margin", "A's mean")
+
+
+def share_of(words: str, option: str, whole: str) -> float:
+    """Read ``5%``, or ``5 %``, of a whole.
 
     Raises
     ------
@@ -107,8 +113,8 @@ def margin_of(words: str) -> float:
     except ValueError:
         share = 0
     if not percent or rest.strip() or not 0 < share < math.inf:
-        message = "is no share of A's mean above 0, such as 5%"
-        raise RequestError(message, where=f"--margin {words}")
+        message = f"is no share of {whole} above 0, such as 5%"
+        raise RequestError(message, where=f"{option} {words}")
     return share
 
 
@@ -415,6 +421,24 @@ def _samples(pairs: Pairs, metrics: Sequence[str]) -> list[Sample]:
             message = unknown("no pair of runs has this number", name, _paths(runs[0]))
             raise RequestError(message, where=f"--metric {name}")
     return found
+
+
+def over_cells(choice: Choice, metric: str) -> dict[int, float]:
+    """Give the mean of a metric over all cells, for each seed that all of them have.
+
+    Raises
+    ------
+    RequestError
+        If no run has the metric.
+    """
+    cells = [cell for one in gather(sources(choice)) for cell in cells_of(one)]
+    found = [cell.number(_path(metric)) for cell in cells]
+    runs = [run for cell in cells for run in cell.runs]
+    if runs and not any(found):
+        message = unknown("no run has this number", metric, _paths(runs[0]))
+        raise RequestError(message, where=f"--metric {metric}")
+    seeds = set.intersection(*map(set, found)) if found else set()
+    return {seed: fmean(each[seed] for each in found) for seed in sorted(seeds)}
 
 
 def _path(name: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from tcpf_lab.base.errors import KernelBuildError, LabError
+from tcpf_lab.base.errors import KernelBuildError, LabError, NoRoomError
 from tcpf_lab.base.making import free_bytes, opened
 from tcpf_lab.testbed.base import bound
 
@@ -152,7 +152,7 @@ class Workshop:
         tail = last_lines(self.log)
         how = f"status {status}" if status > 0 else f"signal {-status}"
         if any(_NO_SPACE in line for line in tail):
-            raise KernelBuildError(
+            raise NoRoomError(
                 "the disk is full", where=str(self.tree), hint="free disk space, then build again"
             )
         output = "".join(f"\n    {line}" for line in tail)

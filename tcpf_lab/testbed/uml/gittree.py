@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from tcpf_lab.base.errors import KernelBuildError, RequestError
 from tcpf_lab.testbed.uml.recipe import LEFT_OUT, Recipe, makefile_version, patch_refused
@@ -116,13 +117,7 @@ def snapshot(place: Path, bench: Path, revision: str = "") -> Snapshot:
     KernelBuildError
         If git fails, or it is not a kernel's source.
     """
-    objects = _objects(place)
-    store = bench / "git"
-    if not (store / "HEAD").exists():
-        (bench / "source").mkdir(parents=True, exist_ok=True)
-        _run(bench, ("init", "-q", "--bare", "--template=", str(store)), {})
-    (store / "objects/info").mkdir(exist_ok=True)
-    (store / "objects/info/alternates").write_text(f"{objects}\n", encoding="utf-8")
+    _borrow(place, bench)
     head = _try(place, ("rev-parse", "--verify", "-q", f"{revision or 'HEAD'}^{{commit}}"), {})
     commit = head.stdout.strip()
     if revision:
@@ -141,6 +136,100 @@ def snapshot(place: Path, bench: Path, revision: str = "") -> Snapshot:
         )
     version = makefile_version(makefile.stdout, place)
     return Snapshot(place, digest, commit, digest != tree, version, bench)
+
+
+class History:
+    """The commits between two revisions of a git tree, for `git bisect` in a store of its own.
+
+    Parameters
+    ----------
+    place : Path
+        Top directory of the tree, of which nothing is written.
+    bench : Path
+        Directory for the store, that of `snapshot`.
+    good, bad : str
+        Revisions; `good` is an ancestor of `bad`.
+
+    Raises
+    ------
+    RequestError
+        If it is not the top of a git tree, or the revisions are not what they should be.
+    """
+
+    def __init__(self, place: Path, bench: Path, good: str, bad: str) -> None:
+        self._store = _borrow(place, bench)
+        self.good, self.bad = _commit(place, good, "--good"), _commit(place, bad, "--bad")
+        where = f"--good {good} --bad {bad}"
+        if self.good == self.bad:
+            raise RequestError("both are the same commit", where=where)
+        if _try(place, ("merge-base", "--is-ancestor", self.good, self.bad), {}).returncode:
+            base = _try(place, ("merge-base", self.good, self.bad), {}).stdout.strip()
+            hint = f"--good {base[:12]}, the last that both have in common" if base else ""
+            if base == self.bad:
+                hint = f"--good {bad} --bad {good}: BAD is the older one"
+            raise RequestError("GOOD is not an ancestor of BAD", where=where, hint=hint)
+        own = (self._store / "shallow", Path(place, _run(place, _SHALLOW, {})))
+        own[0].unlink(missing_ok=True)
+        if own[1].exists():
+            shutil.copyfile(own[1], own[0])
+        self._git("update-ref", "--no-deref", "HEAD", self.good)
+        self._git("bisect", "start", "--no-checkout", self.bad, self.good)
+        listed = self._git("rev-list", "--topo-order", "--reverse", f"{self.good}..{self.bad}")
+        #: All commits, from GOOD to BAD.
+        self.commits = (self.good, *listed.split())
+
+    def next(self) -> str | None:
+        """Return the commit to be tested next; None if nothing is left to be."""
+        return None if self.first_bad() else self._git("rev-parse", "BISECT_HEAD")
+
+    def mark(self, commit: str, word: Literal["good", "bad", "skip"]) -> None:
+        """Record what a commit is."""
+        self._git("bisect", word, commit)
+
+    def first_bad(self) -> tuple[str, ...]:
+        """Return the first bad commit; all that may be it if only skipped ones are left."""
+        return tuple(_FIRST_BAD.findall(self.log()))
+
+    def log(self) -> str:
+        """Return what `git bisect replay` reads."""
+        return self._git("bisect", "log")
+
+    def described(self, commit: str) -> dict[str, str]:
+        """Return hash, subject, author and date (ISO 8601) of a commit."""
+        found = self._git("show", "-s", "--format=%H%x00%s%x00%an <%ae>%x00%aI", commit)
+        return dict(zip(("hash", "subject", "author", "date"), found.split("\0"), strict=True))
+
+    def _git(self, *words: str) -> str:
+        environment = {"GIT_DIR": str(self._store)}
+        reply = _try(self._store, words, environment)
+        ended = words[0] == "bisect" and "could be any of" in reply.stdout  # status 2
+        return reply.stdout.strip() if ended else _output(self._store, words, reply)
+
+
+_SHALLOW = ("rev-parse", "--git-path", "shallow")
+_FIRST_BAD = re.compile(r"^# (?:possible )?first bad commit: \[([0-9a-f]+)\]", re.MULTILINE)
+
+
+def _commit(place: Path, revision: str, option: str) -> str:
+    words = ("rev-parse", "--verify", "-q", "--end-of-options", f"{revision}^{{commit}}")
+    found = _try(place, words, {}).stdout.strip()
+    if not found:
+        message = f"no commit '{revision}' in {place}"
+        hint = f"`git -C {place} log --oneline` lists them"
+        raise RequestError(message, where=f"{option} {revision}", hint=hint)
+    return found
+
+
+def _borrow(place: Path, bench: Path) -> Path:
+    """Return the bench's repository, made if need be, which finds the tree's objects."""
+    objects = _objects(place)
+    store = bench.resolve() / "git"
+    if not (store / "HEAD").exists():
+        (bench / "source").mkdir(parents=True, exist_ok=True)
+        _run(bench, ("init", "-q", "--bare", "--template=", str(store)), {})
+    (store / "objects/info").mkdir(exist_ok=True)
+    (store / "objects/info/alternates").write_text(f"{objects}\n", encoding="utf-8")
+    return store
 
 
 def _state(place: Path, bench: Path) -> str:
@@ -223,7 +312,10 @@ def _try(
 
 
 def _run(place: Path, words: Sequence[str], extra: Mapping[str, str]) -> str:
-    reply = _try(place, words, extra)
+    return _output(place, words, _try(place, words, extra))
+
+
+def _output(place: Path, words: Sequence[str], reply: subprocess.CompletedProcess[str]) -> str:
     if reply.returncode:
         said = "".join(f"\n    {line}" for line in reply.stderr.splitlines()[-8:])
         raise KernelBuildError(f"'git {words[0]}' failed:{said}", where=str(place))

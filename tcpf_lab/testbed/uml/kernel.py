@@ -20,7 +20,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from tcpf_lab.base.errors import KernelBuildError, RequestError
+from tcpf_lab.base.errors import KernelBuildError, NoRoomError, RequestError
 from tcpf_lab.base.making import is_disk_full
 from tcpf_lab.results.command import command
 from tcpf_lab.results.layout import as_json, read_json, write_json
@@ -181,7 +181,7 @@ def _guest(order: Order) -> str:
 
 
 def _build_kernel(order: Order, shop: Workshop, result: Path) -> None:
-    require_room(order.root, NEEDED_BYTES, KernelBuildError, "a kernel build needs {}")
+    require_room(order.root, NEEDED_BYTES, NoRoomError, "a kernel build needs {}")
     with order.source.filled(order.recipe, shop):
         uml_recipe.configure(order.recipe, shop)
         uml_recipe.compile_kernel(shop, len(os.sched_getaffinity(0)))
@@ -293,7 +293,7 @@ def _with_log_saved(error: KernelBuildError, log: Path, root: Path) -> KernelBui
         return error
     shutil.copyfile(log, saved)
     where, hint = (text.replace(str(log), str(saved)) for text in (error.where, error.hint))
-    return KernelBuildError(error.message, where=where, hint=hint)
+    return type(error)(error.message, where=where, hint=hint)
 
 
 _ELSEWHERE = "set XDG_CACHE_HOME to a writable directory"
@@ -552,5 +552,5 @@ def _disk_errors(root: Path) -> Iterator[None]:
 def _refused(where: str, what: str, error: OSError) -> KernelBuildError:
     if is_disk_full(error):
         hint = "free disk space, then build again"
-        return KernelBuildError("the disk is full", where=where, hint=hint)
+        return NoRoomError("the disk is full", where=where, hint=hint)
     return KernelBuildError(f"cannot be {what}: {error.strerror}", where=where, hint=_ELSEWHERE)

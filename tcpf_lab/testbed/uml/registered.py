@@ -234,8 +234,13 @@ _found: dict[str, Kernel] = {}
 def remember(name: str, order: Order, kernel: Kernel) -> Kernel:
     """Let `require` give this kernel from now on."""
     # Two commits may have the same tree, and so the same kernel.
-    _found[name] = replace(kernel, origin=order.source.origin)
-    return _found[name]
+    return use(name, replace(kernel, origin=order.source.origin))
+
+
+def use(name: str, kernel: Kernel) -> Kernel:
+    """Let `require` give this kernel in this process, whether the name is registered or not."""
+    _found[name] = kernel
+    return kernel
 
 
 def require(kernel: str, variant: str = "standard") -> Kernel:

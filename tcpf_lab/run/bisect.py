@@ -1,0 +1,209 @@
+"""The commit that makes a metric worse: `git bisect` over kernels that are built and measured.
+
+Runs of a commit are paired by seed with those of GOOD. Seeds are doubled until the interval of the
+mean difference lies on one side of the threshold.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from statistics import fmean
+
+from tcpf_lab.base.errors import (
+    KernelAbsentError,
+    KernelBuildError,
+    LabError,
+    NoRoomError,
+    TestbedError,
+)
+from tcpf_lab.metrics.summary import mean_ci
+from tcpf_lab.papers.bisected import VERDICTS, Bisection, Commit, Revision
+from tcpf_lab.report.compare.paired import detectable, heading
+from tcpf_lab.report.compare.scoreboard import number_text
+from tcpf_lab.report.compare.statistics import CONFIDENCE
+from tcpf_lab.testbed.uml.gittree import History
+
+#: A metric by seed.
+Numbers = Mapping[int, float]
+#: Seeds of the first look; each further one doubles them.
+FIRST_SEEDS = 3
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """What is worse: ``worse_by`` of GOOD's mean or more; ``seeds`` is the most that are run."""
+
+    metric: str
+    worse_by: float
+    seeds: int
+
+    @property
+    def looks(self) -> tuple[int, ...]:
+        """Numbers of seeds after which a commit is judged."""
+        doubled = (FIRST_SEEDS << place for place in range(self.seeds))
+        return (*takewhile(lambda number: number < self.seeds, doubled), self.seeds)
+
+    @property
+    def confidence(self) -> float:
+        """That of one look's interval: all looks together have 95 % (Bonferroni)."""
+        return 1 - (1 - CONFIDENCE) / len(self.looks)
+
+
+def judge(commit: Commit, good: Numbers, own: Numbers, wanted: Criterion, sign: float) -> Revision:
+    """Judge a commit by the seeds that GOOD has too.
+
+    Parameters
+    ----------
+    commit : Commit
+        Whose ``own`` numbers are judged.
+    good, own : Numbers
+        The metric of GOOD, and of the commit.
+    wanted : Criterion
+        What is worse.
+    sign : float
+        That of changes for the worse; 0: either is worse.
+
+    Returns
+    -------
+    Revision
+        ``skip`` if the threshold is within the interval.
+    """
+    seeds = sorted(good.keys() & own.keys())
+    values = tuple(own[seed] for seed in seeds)
+    changes = tuple(own[seed] - good[seed] for seed in seeds)
+    mean, half = mean_ci(changes, wanted.confidence) if seeds else (0.0, None)
+    found = Revision(commit, "skip", values, changes, half, f"undecided after {len(seeds)} seeds")
+    if half is None:
+        return found
+    threshold = wanted.worse_by * abs(fmean(good[seed] for seed in seeds))
+    worse = math.copysign(1, sign) * mean if sign else abs(mean)
+    if worse - half >= threshold and worse > half:
+        return replace(found, word="bad", remark="")
+    if worse + half < threshold or worse <= -half:
+        return replace(found, word="good", remark="")
+    return found
+
+
+@dataclass
+class Search:
+    """A search for the first bad commit.
+
+    Parameters
+    ----------
+    history : History
+        The commits.
+    wanted : Criterion
+        What is worse.
+    build : callable
+        Builds a commit; returns the kernel's name, the same for equal kernels.
+    measure : callable
+        Returns the metric of a kernel for the first so many seeds.
+    tell : callable
+        Takes a line for every step.
+    """
+
+    history: History
+    wanted: Criterion
+    build: Callable[[str], str]
+    measure: Callable[[str, int], Numbers]
+    tell: Callable[[str], None]
+    _known: dict[str, Revision] = field(default_factory=dict)  #: by kernel, GOOD's the first
+    _good: Numbers = field(default_factory=dict)
+    _sign: float = 0.0
+
+    def run(self) -> Bisection:
+        """Find the first bad commit.
+
+        Raises
+        ------
+        LabError
+            If GOOD or BAD cannot be measured, or BAD is not worse.
+        """
+        history, wanted = self.history, self.wanted
+        self.tell(f"{len(history.commits) - 1} commits, up to {wanted.seeds} seeds each")
+        found = {name: self._examine(name) for name in (history.good, history.bad)}
+        bad = found[history.bad]
+        if bad.word != "bad":
+            raise self._not_worse(bad)
+        self._sign = fmean(bad.changes)
+        while commit := history.next():
+            found[commit] = self._examine(commit)
+            history.mark(commit, found[commit].word)
+        values = tuple(self._good.values())
+        good = replace(found[history.good], values=values, changes=(0.0,) * len(values))
+        return Bisection(
+            *(wanted.metric, wanted.worse_by, wanted.confidence, len(history.commits) - 1),
+            tuple(self._commit(name) for name in history.first_bad()),
+            (good, *(found[name] for name in history.commits[1:] if name in found)),
+            history.log(),
+        )
+
+    def _commit(self, name: str) -> Commit:
+        return Commit(**self.history.described(name))
+
+    def _examine(self, name: str) -> Revision:
+        commit, began = self._commit(name), time.monotonic()
+        self.tell(f"{commit}: building")
+        built = None
+        try:
+            kernel = self.build(name)
+            built = time.monotonic()
+            found = self._measured(commit, kernel)
+        except (KernelBuildError, TestbedError) as error:
+            ends = {self.history.good: "--good", self.history.bad: "--bad"}
+            if name in ends:
+                error.where = ": ".join(filter(None, (f"{ends[name]} {commit}", error.where)))
+            if name in ends or isinstance(error, NoRoomError | KernelAbsentError):
+                raise
+            found = Revision(commit, "skip", remark=_reason(error))
+        now = time.monotonic()
+        built = built or now
+        found = replace(found, build_seconds=built - began, run_seconds=now - built)
+        parts = (self._change(found) if found.changes else "", VERDICTS[found.word], found.remark)
+        self.tell(f"{commit}: {'; '.join(filter(None, parts))}")
+        return found
+
+    def _measured(self, commit: Commit, kernel: str) -> Revision:
+        if known := self._known.get(kernel):
+            remark = known.remark or f"kernel of {known.commit.hash[:12]}"
+            return replace(known, commit=commit, remark=remark)
+        found = Revision(commit, "good")
+        good_kernel = next(iter(self._known), kernel)
+        for number in self.wanted.looks:
+            if len(self._good) < number:
+                self._good = self.measure(good_kernel, number)
+            if kernel == good_kernel:
+                break
+            own = self.measure(kernel, number)
+            found = judge(commit, self._good, own, self.wanted, self._sign)
+            if found.word != "skip":
+                break
+        self._known[kernel] = found
+        return found
+
+    def _not_worse(self, bad: Revision) -> LabError:
+        where = f"--metric {self.wanted.metric} --worse-by {100 * self.wanted.worse_by:g}%"
+        if not bad.changes:
+            message = "GOOD and BAD have the same kernel, or no seed with a valid run of both"
+            return LabError(message, where=where, hint="other --good and --bad")
+        change, hint = self._change(bad), "another --metric or a smaller --worse-by"
+        if bad.word == "good":
+            message = f"BAD is not worse than GOOD: {change}"
+            return LabError(message, where=where, hint=f"other --good and --bad, {hint}")
+        shown = f"which show a difference from {number_text(detectable(bad.changes))} on"
+        message = f"BAD is not shown to be worse than GOOD: {change}, {shown}"
+        return LabError(message, where=where, hint=f"--seeds {2 * self.wanted.seeds}, {hint}")
+
+    def _change(self, one: Revision) -> str:
+        own = number_text(fmean(one.values))
+        return f"{heading(self.wanted.metric)} {own}, {one.change} in {len(one.changes)} seeds"
+
+
+def _reason(error: LabError) -> str:
+    """Give the compiler's first error, or the first line."""
+    lines = [line.strip() for line in error.message.splitlines()]
+    return next((line for line in lines if " error: " in line), lines[0])
