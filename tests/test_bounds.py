@@ -172,6 +172,9 @@ SHORT, LONG = "topology.chain.mtu=576 B", "topology.chain.mtu=9000 B"
 HALF = (".bottleneck=10 Mbit", ".duplex=half")
 LATE = ("traffic.socket_buffer=10 kB", "traffic.start_spread=60 s", "traffic.warmup=70 s")
 SLOW = "topology.chain.bottleneck=1 kbit"
+FASTER = "topology.chain.bottleneck=100 kbit"
+#: So that a long wait costs nothing, and what comes late meets no queue.
+ALONE = (FASTER, "traffic.groups.b.stop=60 s", "traffic.warmup=100 s")
 #: What else has to be so at either end that it demands no more than it must; a dot: of its model.
 OTHERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "bottleneck": (("traffic.duration=100 s",), (".access=1000 Gbit",)),
@@ -194,10 +197,19 @@ OTHERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "warmup": ((), (SLOW,)),
     "duration": (("topology.chain.delay=0 s",), (SLOW,)),
     **dict.fromkeys(
-        ("start", "Group.start_spread", "stop"), ((), ("traffic.duration=1000000 s", SLOW))
+        ("start", "Group.start_spread", "stop"),
+        ((), (*ALONE, "traffic.duration=1000000 s")),
     ),
+    **dict.fromkeys(
+        ("Echo.stop", "Datagrams.stop"),
+        ((), (*ALONE, "traffic.duration=1000000 s", ".interval=10000 s")),
+    ),
+    "Exchanges.stop": ((), (*ALONE, "traffic.duration=1000000 s", ".think=10000 s")),
     "tcp_info": ((), ("traffic.duration=1000000 s", SLOW)),
-    "Group.flows": ((), ("topology.chain.bottleneck=10 Mbit",)),
+    "Group.flows": (
+        (),
+        ("topology.chain.access=100 Mbit", "topology.chain.bottleneck=10 Mbit", *LATE),
+    ),
     "Group.rtt": ((), ("traffic.duration=300 s",)),
     "chunk": ((".every=1 s",), (".every=1 s",)),
     "every": ((".chunk=1 kB",), (".chunk=1 kB",)),
@@ -243,6 +255,7 @@ EXPECTED = {
     "FqCodel.memory_limit=1 B": "all_connected",
     "Dualpi2.memlimit=1 B": "all_connected",
     "Cake.limit=590 B": "all_connected",
+    "Exchanges.stop=1 us": "probes_ran",
 }
 #: The next value of a key, by its kind.
 GRAINS = {RATE: "1 bit", SIZE: "1 B", DURATION: "1 us", "integer": 1, "number": 1e-6}
