@@ -102,10 +102,11 @@ pub enum Rule {
     SecondProbe,
     OthersFollow,
     NewFollows,
+    ThresholdLowered,
 }
 
 impl Rule {
-    pub const ALL: [Rule; 27] = [
+    pub const ALL: [Rule; 28] = [
         Rule::TimerDue,
         Rule::Reneged,
         Rule::Silence,
@@ -133,6 +134,7 @@ impl Rule {
         Rule::SecondProbe,
         Rule::OthersFollow,
         Rule::NewFollows,
+        Rule::ThresholdLowered,
     ];
 
     /// What it says, and the section or kernel function that it comes from; empty: it is this
@@ -242,6 +244,11 @@ impl Rule {
                 "three duplicate ACKs or an ACK inside the window, not the timer: new data follows \
                  while more of the window is missing",
                 "RFC 6582, 3.2; tcp_xmit_retransmit_queue",
+            ),
+            Rule::ThresholdLowered => (
+                "fewer than three duplicate ACKs begin a recovery: without SACK, more had come than \
+                 segments were outstanding",
+                "tcp_check_reno_reordering, tcp_newreno_mark_lost",
             ),
         }
     }

@@ -130,6 +130,9 @@ impl Sender {
             Loss::Open if self.dups >= 3 || sacked => {
                 Verdict::new(Cause::Fast, Rule::RecoveryBegins)
             }
+            Loss::Open if driven && self.has_few_duplicates() => {
+                Verdict::new(Cause::Fast, Rule::ThresholdLowered)
+            }
             // Without SACK Linux counts duplicate ACKs on when the left edge moves: those that answer
             // spurious retransmissions after a timeout start a recovery a little later.
             Loss::Open if driven && !self.has_sack() && self.held >= 3 => {
@@ -243,7 +246,7 @@ impl Sender {
         let sacked = self.board.sacked_bytes;
         let first = head.again != self.episode;
         let reason =
-            if open { self.dups >= 3 || sacked > 0 } else { first || self.is_outrun(head) };
+            if open { self.has_duplicates() || sacked > 0 } else { first || self.is_outrun(head) };
         if self.only_probe_timer() {
             return reason;
         }
@@ -255,7 +258,7 @@ impl Sender {
         }
         // What was sent after an ACK would have been the head, had that ACK called for it.
         let past = !recent || self.ack_at <= self.sent_at && self.sent_at < now;
-        let begins = self.begun != Begun::Sent || self.dups >= 3 || sacked >= 3 * self.mss;
+        let begins = self.begun != Begun::Sent || self.has_duplicates() || sacked >= 3 * self.mss;
         first && open && !past && begins
     }
 }

@@ -22,6 +22,7 @@ pub struct Doubt {
     recover: i64,
     dups: i64,
     held: i64,
+    sacked_out: i64,
     rto: i64,
     retransmits: i64,
     /// The events behind it.
@@ -36,7 +37,9 @@ impl Sender {
         let plain = settings.whose == Whose::Linux && !settings.linux22.fast_retransmit;
         let due = self.armed >= 0 && (now - self.armed).saturating_mul(2) >= self.limit;
         let undecided = match verdict.cause {
-            Cause::Rto => self.loss == Loss::Recovery || self.loss == Loss::Open && self.dups >= 3,
+            Cause::Rto => {
+                self.loss == Loss::Recovery || self.loss == Loss::Open && self.has_duplicates()
+            }
             Cause::Fast | Cause::PartialAck => due,
             _ => false,
         };
@@ -51,6 +54,7 @@ impl Sender {
                 recover: self.recover,
                 dups: self.dups,
                 held: self.held,
+                sacked_out: self.sacked_out,
                 rto: self.rto,
                 retransmits: self.retransmits,
                 later: Vec::new(),
@@ -83,7 +87,7 @@ impl Sender {
             }
         }
         (self.loss, self.begun, self.recover) = (Loss::Timeout, Begun::Sent, doubt.snd_max);
-        (self.dups, self.held, self.probe_end) = (0, 0, 0);
+        (self.dups, self.held, self.sacked_out, self.probe_end) = (0, 0, 0, 0);
         if self.una == doubt.una {
             self.rto = (2 * self.rto).min(RTO_MAX);
             self.doubled += 1;
@@ -112,6 +116,7 @@ impl Sender {
         self.recover = if open { doubt.snd_max } else { doubt.recover };
         (self.loss, self.begun) = (Loss::Recovery, Begun::Sent);
         (self.dups, self.held) = (doubt.dups + self.dups, doubt.held + self.held);
+        self.sacked_out += doubt.sacked_out;
         (self.rto, self.retransmits) = (doubt.rto, doubt.retransmits);
         self.doubled = self.doubled.saturating_sub(1);
         self.limit = self.rto;

@@ -35,6 +35,9 @@ pub const MS: i64 = 1_000_000;
 /// `TCP_TIMEOUT_INIT`, and `TCP_TIMEOUT_FALLBACK` of a handshake that gave no sample.
 const RTO_INITIAL: i64 = 1000 * MS;
 const RTO_FALLBACK: i64 = 3000 * MS;
+/// Duplicate ACKs that begin a recovery, and the most that `tcp_max_reordering` makes of them.
+const THRESHOLD: i64 = 3;
+const MAX_REORDERING: i64 = 300;
 /// No segment is smaller by agreement.
 const LEAST_MSS: i64 = 88;
 /// The timer does not run.
@@ -109,9 +112,12 @@ pub struct Sender {
     heard: bool,
     loss: Loss,
     begun: Begun,
-    /// Duplicate ACKs in a row; those of a flow without SACK that Linux counts on.
+    /// Duplicate ACKs in a row; those of a flow without SACK that are counted on.
     dups: i64,
     held: i64,
+    /// Those that today's Linux counts, and how many of them begin a recovery.
+    sacked_out: i64,
+    reordering: i64,
     /// Segments that the receiver of a flow without SACK holds out of order, at the least.
     ahead: i64,
     sack_agreed: bool,
@@ -170,7 +176,7 @@ pub struct Sender {
 
 impl Sender {
     pub fn new(settings: Settings) -> Sender {
-        Sender { settings, rtt_min: -1, ..Sender::default() }
+        Sender { settings, rtt_min: -1, reordering: THRESHOLD, ..Sender::default() }
     }
 
     /// Begin a connection whose relative byte 0 has the number `base`.
@@ -364,8 +370,12 @@ impl Sender {
         }
         if advanced {
             let released = self.board.head - before;
+            let loss = self.loss;
             self.held = (self.held - (released - 1).max(0)).max(0); // as tcp_remove_reno_sacks
+            self.sacked_out = (self.sacked_out - (released - 1).max(0)).max(0);
+            self.limit_sacked_out(released);
             self.advance(ack);
+            self.reset_sacked_out(loss);
             self.undo(p);
         } else {
             let pure = p.payload == 0 && p.flags & (FIN | SYN | RST) == 0;
@@ -519,6 +529,9 @@ impl Sender {
         if self.stamp == 0 || self.loss == Loss::Open || self.recovers_as_linux22() {
             return;
         }
+        if self.una == self.recover && self.emulates_sack() {
+            return; // the state is held until something above is acknowledged
+        }
         if is_older(p, self.stamp) && (self.loss == Loss::Recovery || self.has_sack()) {
             (self.loss, self.doubt) = (Loss::Open, None);
         }
@@ -552,6 +565,7 @@ impl Sender {
         if duplicate {
             self.dups += 1;
             self.held += 1;
+            self.add_sacked_out();
             if self.loss != Loss::Timeout {
                 self.ahead += 1; // after a timeout it may answer what was retransmitted and was there
             }
@@ -564,5 +578,76 @@ impl Sender {
         } else if own_way {
             self.dups = 0; // data or a window update come between
         }
+    }
+
+    /// Whether Linux emulates SACK by counting duplicate ACKs (tcp_add_reno_sack).
+    #[inline(always)]
+    fn emulates_sack(&self) -> bool {
+        let own_way = self.settings.linux22.go_back_n || self.settings.linux22.fast_retransmit;
+        self.settings.whose == Whose::Linux && !own_way && !self.has_sack()
+    }
+
+    /// Count a segment that the receiver of a flow without SACK holds, as a duplicate ACK says.
+    ///
+    /// Linux counts none that repeats the end of a recovery, and after a timeout only those that new
+    /// data may have caused (tcp_process_loss).
+    fn add_sacked_out(&mut self) {
+        let over = self.una >= self.recover;
+        let counted = match self.loss {
+            _ if !self.emulates_sack() => false,
+            Loss::Open => true,
+            Loss::Recovery => !over,
+            Loss::Timeout => !over && self.snd_max > self.recover,
+        };
+        if counted {
+            self.sacked_out += 1;
+            self.limit_sacked_out(0);
+        }
+    }
+
+    /// Bound the duplicate ACKs counted by what is outstanding and not lost; more of them are
+    /// reordering to Linux, whose threshold is what is outstanding from then on, however little
+    /// (tcp_check_reno_reordering). No timeout restores it: tcp_enter_loss looks at a count of 0.
+    fn limit_sacked_out(&mut self, released: i64) {
+        if self.sacked_out == 0 {
+            return;
+        }
+        let out = self.board.len();
+        let lost = match self.loss {
+            Loss::Timeout => self.board.locate(self.recover) - self.board.head,
+            _ => 1,
+        };
+        let most = (out - lost.max(1)).max(0);
+        if self.sacked_out > most {
+            self.sacked_out = most;
+            self.reordering = (out + released).min(MAX_REORDERING);
+        }
+    }
+
+    /// Discard the duplicate ACKs counted when the left edge has moved (tcp_reset_reno_sack); `loss`:
+    /// the state before. Those that suffice at the end of a timeout's episode begin a recovery first.
+    fn reset_sacked_out(&mut self, loss: Loss) {
+        let kept = match loss {
+            Loss::Open => false,
+            Loss::Recovery => self.una < self.recover,
+            Loss::Timeout if self.loss == Loss::Timeout => self.una == self.recover,
+            Loss::Timeout => self.sacked_out >= self.reordering.min(THRESHOLD),
+        };
+        if !kept {
+            self.sacked_out = 0;
+        }
+    }
+
+    /// Whether duplicate ACKs begin a recovery, by the threshold of three.
+    #[inline(always)]
+    fn has_duplicates(&self) -> bool {
+        self.dups >= THRESHOLD || self.has_few_duplicates()
+    }
+
+    /// Whether fewer begin one, as more have come before than packets were outstanding.
+    #[inline(always)]
+    fn has_few_duplicates(&self) -> bool {
+        let few = self.reordering < THRESHOLD && self.sacked_out >= self.reordering;
+        few && self.loss == Loss::Open && !self.has_sack()
     }
 }

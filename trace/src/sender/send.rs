@@ -241,6 +241,9 @@ impl Sender {
         match cause {
             Cause::Rto => self.time_out(now),
             Cause::Fast => {
+                if self.dups == 0 && self.una > self.recover {
+                    self.sacked_out = 0; // the ACK that ended a timeout's episode began it
+                }
                 // What left since the duplicate had been queued before it, unless that asked for what
                 // had been already retransmitted: then new data may have followed.
                 if self.begun != Begun::Stalled {
@@ -299,7 +302,7 @@ impl Sender {
         }
         self.episode += 1;
         (self.loss, self.begun, self.recover) = (Loss::Timeout, Begun::Sent, self.snd_max);
-        (self.dups, self.held, self.probe_end) = (0, 0, 0);
+        (self.dups, self.held, self.sacked_out, self.probe_end) = (0, 0, 0, 0);
         self.rto = (2 * self.rto).min(RTO_MAX);
         self.doubled += 1;
         (self.armed, self.limit) = (now, self.rto);
