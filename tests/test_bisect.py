@@ -227,7 +227,7 @@ def refused(tree: Path, **changed: str) -> RequestError:
 @pytest.mark.parametrize(
     ("option", "word", "message"),
     [
-        ("metric", "timeots", "Did you mean 'timeouts'"),
+        ("metric", "timeout", "Did you mean 'timeouts'"),
         ("good", "c11", "no commit 'c11'"),
         ("worse-by", "10", "no share of GOOD's mean"),
     ],
