@@ -115,6 +115,7 @@ def test_ends_at_the_first_bad_commit_and_measures_equal_kernels_once(tree):
     assert contents(tree) == before
     assert subjects(found) == ["commit 7"]
     assert lab.measured == [("c0", 3), ("c7", 3)]
+    assert {len(one.changes) for one in found.revisions} == {3}
     places = [int(one.commit.subject.removeprefix("commit ")) for one in found.revisions]
     assert places == sorted(places)
     assert found.threshold == pytest.approx(10.2)
@@ -227,7 +228,7 @@ def refused(tree: Path, **changed: str) -> RequestError:
 @pytest.mark.parametrize(
     ("option", "word", "message"),
     [
-        ("metric", "timeots", "Did you mean 'timeouts'"),
+        ("metric", "timeout", "Did you mean 'timeouts'"),
         ("good", "c11", "no commit 'c11'"),
         ("worse-by", "10", "no share of GOOD's mean"),
     ],

@@ -177,6 +177,8 @@ class Search:
             if len(self._good) < number:
                 self._good = self.measure(good_kernel, number)
             if kernel == good_kernel:
+                values = tuple(self._good.values())
+                found = replace(found, values=values, changes=(0.0,) * len(values))
                 break
             own = self.measure(kernel, number)
             found = judge(commit, self._good, own, self.wanted, self._sign)
@@ -187,8 +189,9 @@ class Search:
 
     def _not_worse(self, bad: Revision) -> LabError:
         where = f"--metric {self.wanted.metric} --worse-by {100 * self.wanted.worse_by:g}%"
-        if not bad.changes:
-            message = "GOOD and BAD have the same kernel, or no seed with a valid run of both"
+        if not bad.changes or (bad.word == "good" and bad.remark):
+            same = "GOOD and BAD have the same kernel"
+            message = same if bad.changes else "no seed has a valid run of both GOOD and BAD"
             return LabError(message, where=where, hint="other --good and --bad")
         change, hint = self._change(bad), "another --metric or a smaller --worse-by"
         if bad.word == "good":
