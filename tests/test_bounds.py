@@ -172,9 +172,14 @@ SHORT, LONG = "topology.chain.mtu=576 B", "topology.chain.mtu=9000 B"
 HALF = (".bottleneck=10 Mbit", ".duplex=half")
 LATE = ("traffic.socket_buffer=10 kB", "traffic.start_spread=60 s", "traffic.warmup=70 s")
 SLOW = "topology.chain.bottleneck=1 kbit"
-FASTER = "topology.chain.bottleneck=100 kbit"
 #: So that a long wait costs nothing, and what comes late meets no queue.
-ALONE = (FASTER, "traffic.groups.b.stop=60 s", "traffic.warmup=100 s")
+ALONE = (
+    "topology.chain.bottleneck=100 kbit",
+    "traffic.groups.b.stop=60 s",
+    "traffic.warmup=100 s",
+    "traffic.duration=1000000 s",
+)
+ENDED = "traffic.groups.a.stop=60 s"
 #: What else has to be so at either end that it demands no more than it must; a dot: of its model.
 OTHERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "bottleneck": (("traffic.duration=100 s",), (".access=1000 Gbit",)),
@@ -196,15 +201,13 @@ OTHERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "start_spread": ((), ("traffic.warmup=1000000 s", SLOW)),
     "warmup": ((), (SLOW,)),
     "duration": (("topology.chain.delay=0 s",), (SLOW,)),
-    **dict.fromkeys(
-        ("start", "Group.start_spread", "stop"),
-        ((), (*ALONE, "traffic.duration=1000000 s")),
-    ),
+    "stop": ((), (SLOW, "traffic.duration=1000000 s")),
+    **dict.fromkeys(("start", "Group.start_spread"), ((), ALONE)),
     **dict.fromkeys(
         ("Echo.stop", "Datagrams.stop"),
-        ((), (*ALONE, "traffic.duration=1000000 s", ".interval=10000 s")),
+        ((), (*ALONE, ENDED, ".interval=10000 s")),
     ),
-    "Exchanges.stop": ((), (*ALONE, "traffic.duration=1000000 s", ".think=10000 s")),
+    "Exchanges.stop": ((), (*ALONE, ENDED, ".think=10000 s")),
     "tcp_info": ((), ("traffic.duration=1000000 s", SLOW)),
     "Group.flows": (
         (),
