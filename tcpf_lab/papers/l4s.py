@@ -26,6 +26,7 @@ from tcpf_lab.report.claims.page import (
     scaled,
 )
 from tcpf_lab.report.contents.subject import Member
+from tcpf_lab.spec.graph import ETHERNET_HEADER
 from tcpf_lab.spec.queue import Dualpi2
 
 _RFC = Words(Path(__file__).with_name("l4s.toml"))
@@ -36,12 +37,13 @@ _COUNTERS = "queue.kernel"
 
 @dataclass(frozen=True, eq=False)
 class Link:
-    """A cell: a queue at a rate, bit/s, and a base round-trip time, s."""
+    """A cell: a queue at a rate, bit/s, a base round-trip time, s, and an MTU, bytes."""
 
     cell: CellRuns
     queue: Dualpi2
     rate: int
     rtt: float
+    mtu: int
 
     @property
     def label(self) -> str:
@@ -56,6 +58,11 @@ class Link:
         """Give a queueing delay of a group, ms."""
         found = self.number(group, f"queueing_delay_s.{key}")
         return Numbers({seed: 1e3 * value for seed, value in found.items()})
+
+    @property
+    def packet_ms(self) -> float:
+        """Time that a longest packet takes to leave, ms."""
+        return 8e3 * (self.mtu + ETHERNET_HEADER) / self.rate
 
     @property
     def rates(self) -> Numbers:
@@ -112,7 +119,7 @@ def links_of(member: Member) -> list[Link]:
         if chain and isinstance(queue, Dualpi2) and {SCALABLE, CLASSIC} <= set(groups):
             rate, rtt = chain.bottleneck, chain.delay
             if isinstance(rate, int) and isinstance(rtt, float):  # no schedule of either
-                found.append(Link(cell, queue, rate, rtt))
+                found.append(Link(cell, queue, rate, rtt, chain.mtu))
     cases = list(member.experiment.cases)
     return sorted(found, key=lambda one: (cases.index(one.cell.case), one.rate, one.rtt))
 
@@ -175,10 +182,15 @@ def claims_of(links: Sequence[Link]) -> Iterator[PaperClaim]:
     """Yield the sentences of the RFCs, judged by the cells."""
     dual = [one for one in links if one.queue.ecn_mask == "any_ect"]
     single = [one for one in links if one.queue.ecn_mask != "any_ect"]
+    fast = [one for one in dual if one.packet_ms <= 1]
+    slow = [one for one in dual if one.packet_ms > 1]
     checks: Mapping[str, Iterable[tuple[Link, Measured]]] = {
         "dualq-rates": ((one, scaled(one.rates)) for one in dual),
         "dualq-windows": ((one, scaled(one.windows)) for one in dual),
-        "dualq-delay": ((one, scaled(one.delay(SCALABLE, "mean"))) for one in dual),
+        "dualq-delay": ((one, scaled(one.delay(SCALABLE, "mean"))) for one in fast),
+        "dualq-slow": (
+            (one, scaled(one.delay(SCALABLE, "mean"), 1 / one.packet_ms)) for one in slow
+        ),
         "dualq-tail": ((one, scaled(one.delay(SCALABLE, "p99"))) for one in dual),
         "dualq-classic": ((one, scaled(one.delay(CLASSIC, "mean"))) for one in dual),
         "dualq-loss": ((one, scaled(one.number(SCALABLE, "loss_percent"))) for one in dual),

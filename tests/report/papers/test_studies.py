@@ -96,6 +96,8 @@ def test_rates_in_balance_and_a_short_delay_hold(tmp_path: Path) -> None:
     found = verdicts(l4s([member(tmp_path, text("l4s"), dualpi2(1.1, 0.0005))], ""))
     held = ("dualq-rates", "dualq-delay", "dualq-tail", "dualq-classic", "l4s-id")
     assert {found[name] for name in held} == {HOLDS}
+    # At 4 Mbit/s a packet takes 3 ms.
+    assert found["dualq-slow"] == HOLDS
     # Equal rates with 5.5 ms and 20 ms are unequal windows.
     assert (found["dualq-windows"], found["l4s-single"]) == (REFUTED, REFUTED)
 
