@@ -64,7 +64,7 @@ class Lab:
         return {n: 100 + n + self.means[kernel] + own * (-1) ** n for n in range(1, seeds + 1)}
 
     def find(self, good: str = "c0", bad: str = "c10") -> Bisection:
-        history = History(self.tree, self.tree.with_name("bench"), good, bad)
+        history = History(self.tree, good, bad)
         return Search(history, TEN, self.build, self.measure, self.lines.append).run()
 
 
@@ -196,13 +196,18 @@ def test_bad_must_be_worse(tree, change, message):
 )
 def test_revisions_that_cannot_be_bisected(tree, good, bad, message):
     with pytest.raises(RequestError, match=message):
-        History(tree, tree.with_name("bench"), good, bad)
+        History(tree, good, bad)
 
 
 def test_a_directory_without_git_is_refused(tmp_path):
     (tmp_path / "plain").mkdir()
     with pytest.raises(RequestError, match="not a git tree"):
-        History(tmp_path / "plain", tmp_path / "bench", "a", "b")
+        History(tmp_path / "plain", "a", "b")
+
+
+def test_searches_of_one_tree_at_the_same_time_are_apart(tree):
+    first, second = History(tree, "c0", "c10"), History(tree, "c0", "c3")
+    assert first.next() != second.next()
 
 
 def test_neighbours_need_no_step(tree):

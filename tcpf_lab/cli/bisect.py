@@ -69,7 +69,7 @@ def bisect(
     digest = hashlib.sha256(os.fsencode(place)).hexdigest()[:12]
     what = registered.Registration(f"bisect-{digest}", place)
     search = bisecting.Search(
-        History(place, what.bench, good, bad),
+        History(place, good, bad),
         bisecting.Criterion(metric, worse_by, seeds),
         _builder(what),
         lambda kernel, number: _measure(request, kernel, number, metric, jobs),
