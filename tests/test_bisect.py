@@ -210,6 +210,16 @@ def test_searches_of_one_tree_at_the_same_time_are_apart(tree):
     assert first.next() != second.next()
 
 
+def test_signatures_that_git_shows_are_not_read(tree, tmp_path, monkeypatch):
+    (tmp_path / ".gitconfig").write_text("[log]\nshowSignature = true\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    git(tree, "tag", "-a", "-m", "one\n-----BEGIN PGP SIGNATURE-----\n", "signed", "c9")
+    git(tree, "checkout", "-q", "c8")
+    git(tree, "merge", "-q", "--no-ff", "-m", "merged", "signed")
+    history = History(tree, "c8", "HEAD")
+    assert history.described(history.bad)["hash"] == history.bad
+
+
 def test_neighbours_need_no_step(tree):
     lab = Lab(tree, {"c0": 0, "c7": 30})
     assert subjects(lab.find("c6", "c7")) == ["commit 7"]

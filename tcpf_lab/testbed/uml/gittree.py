@@ -196,7 +196,8 @@ class History:
 
     def described(self, commit: str) -> dict[str, str]:
         """Return hash, subject, author and date (ISO 8601) of a commit."""
-        found = self._git("show", "-s", "--format=%H%x00%s%x00%an <%ae>%x00%aI", commit)
+        shown = ("show", "-s", "--no-show-signature", "--format=%H%x00%s%x00%an <%ae>%x00%aI")
+        found = self._git(*shown, commit)
         return dict(zip(("hash", "subject", "author", "date"), found.split("\0"), strict=True))
 
     def _git(self, *words: str) -> str:
