@@ -22,7 +22,7 @@ from tcpf_lab.base.errors import (
 )
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.papers.bisected import VERDICTS, Bisection, Commit, Revision
-from tcpf_lab.report.compare.paired import detectable, heading
+from tcpf_lab.report.compare.paired import heading
 from tcpf_lab.report.compare.scoreboard import number_text
 from tcpf_lab.report.compare.statistics import CONFIDENCE
 from tcpf_lab.testbed.uml.gittree import History
@@ -189,17 +189,19 @@ class Search:
 
     def _not_worse(self, bad: Revision) -> LabError:
         where = f"--metric {self.wanted.metric} --worse-by {100 * self.wanted.worse_by:g}%"
-        if not bad.changes or (bad.word == "good" and bad.remark):
-            same = "GOOD and BAD have the same kernel"
-            message = same if bad.changes else "no seed has a valid run of both GOOD and BAD"
-            return LabError(message, where=where, hint="other --good and --bad")
-        change, hint = self._change(bad), "another --metric or a smaller --worse-by"
+        ends, others = "other --good and --bad", "another --metric or a smaller --worse-by"
+        if not bad.changes:
+            message = "no seed has a valid run of both GOOD and BAD"
+            return LabError(message, where=where, hint=ends)
+        if bad.word == "good" and bad.remark:
+            return LabError("GOOD and BAD have the same kernel", where=where, hint=ends)
+        threshold = number_text(self.wanted.worse_by * abs(fmean(self._good.values())))
+        shown = f"{self._change(bad)}; worse is {threshold} or more either way"
         if bad.word == "good":
-            message = f"BAD is not worse than GOOD: {change}"
-            return LabError(message, where=where, hint=f"other --good and --bad, {hint}")
-        shown = f"which show a difference from {number_text(detectable(bad.changes))} on"
-        message = f"BAD is not shown to be worse than GOOD: {change}, {shown}"
-        return LabError(message, where=where, hint=f"--seeds {2 * self.wanted.seeds}, {hint}")
+            message = f"BAD is not worse than GOOD: {shown}"
+            return LabError(message, where=where, hint=f"{ends}, {others}")
+        message = f"BAD is not shown to be worse than GOOD: {shown}"
+        return LabError(message, where=where, hint=f"--seeds {2 * self.wanted.seeds}, {others}")
 
     def _change(self, one: Revision) -> str:
         own = number_text(fmean(one.values))
