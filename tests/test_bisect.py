@@ -57,7 +57,7 @@ class Lab:
         return next(name for name in reversed(self.means) if int(name[1:]) <= number)
 
     def measure(self, kernel: str, seeds: int) -> dict[int, float]:
-        if error := self.broken.get(kernel + " runs"):
+        if error := self.broken.get(f"{kernel} runs") or self.broken.get(f"{kernel} {seeds} seeds"):
             raise error
         self.measured.append((kernel, seeds))
         own = self.noise * (kernel != "c0")
@@ -168,6 +168,14 @@ def test_an_end_that_does_not_build_is_an_error_that_names_it(tree, broken, opti
     with pytest.raises(KernelBuildError) as caught:
         lab.find()
     assert caught.value.where.startswith(f"{option} ")
+
+
+def test_a_seed_that_good_cannot_run_is_no_fault_of_bad(tree):
+    lab = Lab(tree, {"c0": 0, "c7": 20}, noise=5)
+    lab.broken = {"c0 6 seeds": BedError("1 of 6 runs failed")}
+    with pytest.raises(LabError, match="1 of 6 runs failed") as caught:
+        lab.find()
+    assert caught.value.where.startswith("--good ")
 
 
 @pytest.mark.parametrize(
