@@ -6,7 +6,6 @@ import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -57,9 +56,10 @@ def bisect(
     """Find the commit of a kernel tree that makes a metric worse.
 
     Commits between GOOD and BAD are built and run as `git bisect` chooses them, and compared with
-    GOOD seed by seed; what does not build or boot is skipped. Worse is the direction in which BAD
-    differs. Exit status: 0 with the first bad commit, 3 if skipped ones leave several, 1 if BAD is
-    not worse or cannot be measured, 2 if something is wrong with the request.
+    GOOD seed by seed; what does not build, boot or run, or stays undecided, is skipped. Worse is
+    the direction in which BAD differs. Exit status: 0 with the first bad commit, 3 if skipped ones
+    leave several, 1 if BAD is not worse or cannot be measured, 2 if something is wrong with the
+    request.
     """
     require_metrics([metric])
     if output is not None:
@@ -69,7 +69,7 @@ def bisect(
     digest = hashlib.sha256(os.fsencode(place)).hexdigest()[:12]
     what = registered.Registration(f"bisect-{digest}", place)
     search = bisecting.Search(
-        History(place, what.bench, good, bad),
+        History(place, good, bad),
         bisecting.Criterion(metric, worse_by, seeds),
         _builder(what),
         lambda kernel, number: _measure(request, kernel, number, metric, jobs),
@@ -77,16 +77,11 @@ def bisect(
     )
     found, written = search.run(), []
     if output is not None:
-        words: dict[str, str | Path] = {
-            "--tree": tree,
-            "--good": good,
-            "--bad": bad,
-            "--metric": metric,
-            "--worse-by": f"{100 * worse_by:g}%",
-            "--seeds": str(seeds),
-            "-o": output,
-        }
-        again = command("bisect", *request.words(), *chain.from_iterable(words.items()))
+        again = command(
+            *("bisect", *request.words(), "--tree", tree, "--good", good, "--bad", bad),
+            *("--metric", metric, "--worse-by", f"{100 * worse_by:g}%", "--seeds", str(seeds)),
+            *("-o", output),
+        )
         page = page_of_bisection(chosen.title or chosen.name, found)
         with console.busy("drawing the page"):
             for path, content in reporting.page_files(page, again, output):

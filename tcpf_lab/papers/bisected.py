@@ -151,6 +151,7 @@ def _figure(found: Bisection) -> Drawing:
         tuple(commits),
         (axis,),
         found.threshold,
+        found.confidence,
     )
     points = tuple(
         Point(str(one.commit), float(place), one.changes, axis)

@@ -18,6 +18,7 @@ from tcpf_lab.report.compare.paired import (
     verdict_line,
 )
 from tcpf_lab.report.compare.parting import event_table, parting_table
+from tcpf_lab.report.compare.statistics import CONFIDENCE
 from tcpf_lab.report.table import Table as AnyTable
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class Paired:
         The metrics, which are their points' panels.
     threshold : float, optional
         A difference to draw a line at.
+    confidence : float, optional
+        That of the intervals.
     """
 
     title: str
@@ -52,6 +55,7 @@ class Paired:
     cells: tuple[str, ...]
     panels: tuple[str, ...]
     threshold: float = 0.0
+    confidence: float = CONFIDENCE
 
     def place(self, point: Point) -> str:
         """Say of which cell a point is."""
@@ -74,7 +78,9 @@ class Paired:
             figure,
             [
                 Entry("a seed", Line2D([], [], **_DOT)),
-                Entry("mean and 95 % interval", Line2D([], [], **_MIDDLE)),
+                Entry(
+                    f"mean and {100 * self.confidence:.4g} % interval", Line2D([], [], **_MIDDLE)
+                ),
                 *(Entry("threshold", Line2D([], [], **_LIMIT)),) * bool(self.threshold),
                 *(Entry(side, Line2D([], [], linestyle="none")) for side in self.sides),
             ],
@@ -85,7 +91,7 @@ class Paired:
         for point in points:
             at = [point.x] * len(point.values)
             axes.plot(point.values, at, zorder=2, clip_on=False, **_DOT)
-            mean, half = mean_ci(point.values)
+            mean, half = mean_ci(point.values, self.confidence)
             axes.errorbar(mean, point.x, xerr=half, zorder=3, **_MIDDLE, **_INTERVAL)
         axes.axvline(0, color=_MEAN, linewidth=0.8, zorder=1)
         if self.threshold:

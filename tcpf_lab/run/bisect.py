@@ -22,7 +22,7 @@ from tcpf_lab.base.errors import (
 )
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.papers.bisected import VERDICTS, Bisection, Commit, Revision
-from tcpf_lab.report.compare.paired import detectable, heading
+from tcpf_lab.report.compare.paired import heading
 from tcpf_lab.report.compare.scoreboard import number_text
 from tcpf_lab.report.compare.statistics import CONFIDENCE
 from tcpf_lab.testbed.uml.gittree import History
@@ -31,6 +31,7 @@ from tcpf_lab.testbed.uml.gittree import History
 Numbers = Mapping[int, float]
 #: Seeds of the first look; each further one doubles them.
 FIRST_SEEDS = 3
+_NO_SEED = "no seed has valid runs of it and of GOOD"
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,8 @@ def judge(commit: Commit, good: Numbers, own: Numbers, wanted: Criterion, sign: 
     values = tuple(own[seed] for seed in seeds)
     changes = tuple(own[seed] - good[seed] for seed in seeds)
     mean, half = mean_ci(changes, wanted.confidence) if seeds else (0.0, None)
-    found = Revision(commit, "skip", values, changes, half, f"undecided after {len(seeds)} seeds")
+    remark = f"undecided after {len(seeds)} seeds" if seeds else _NO_SEED
+    found = Revision(commit, "skip", values, changes, half, remark)
     if half is None:
         return found
     threshold = wanted.worse_by * abs(fmean(good[seed] for seed in seeds))
@@ -156,7 +158,7 @@ class Search:
         except (KernelBuildError, TestbedError) as error:
             ends = {self.history.good: "--good", self.history.bad: "--bad"}
             if name in ends:
-                error.where = ": ".join(filter(None, (f"{ends[name]} {commit}", error.where)))
+                error.where = _where(f"{ends[name]} {commit}", error)
             if name in ends or isinstance(error, NoRoomError | KernelAbsentError):
                 raise
             found = Revision(commit, "skip", remark=_reason(error))
@@ -175,7 +177,7 @@ class Search:
         good_kernel = next(iter(self._known), kernel)
         for number in self.wanted.looks:
             if len(self._good) < number:
-                self._good = self.measure(good_kernel, number)
+                self._good = self._measured_good(good_kernel, number)
             if kernel == good_kernel:
                 values = tuple(self._good.values())
                 found = replace(found, values=values, changes=(0.0,) * len(values))
@@ -187,23 +189,35 @@ class Search:
         self._known[kernel] = found
         return found
 
+    def _measured_good(self, kernel: str, number: int) -> Numbers:
+        try:
+            return self.measure(kernel, number)
+        except TestbedError as error:  # not of the commit that is compared with it
+            where = _where(f"--good {self._commit(self.history.good)}", error)
+            raise LabError(error.message, where=where, hint=error.hint) from None
+
     def _not_worse(self, bad: Revision) -> LabError:
         where = f"--metric {self.wanted.metric} --worse-by {100 * self.wanted.worse_by:g}%"
-        if not bad.changes or (bad.word == "good" and bad.remark):
-            same = "GOOD and BAD have the same kernel"
-            message = same if bad.changes else "no seed has a valid run of both GOOD and BAD"
-            return LabError(message, where=where, hint="other --good and --bad")
-        change, hint = self._change(bad), "another --metric or a smaller --worse-by"
+        ends, others = "other --good and --bad", "another --metric or a smaller --worse-by"
+        if not bad.changes:
+            return LabError(f"BAD: {_NO_SEED}", where=where, hint=ends)
+        if bad.word == "good" and bad.remark:
+            return LabError("GOOD and BAD have the same kernel", where=where, hint=ends)
+        threshold = number_text(self.wanted.worse_by * abs(fmean(self._good.values())))
+        shown = f"{self._change(bad)}; worse is {threshold} or more either way"
         if bad.word == "good":
-            message = f"BAD is not worse than GOOD: {change}"
-            return LabError(message, where=where, hint=f"other --good and --bad, {hint}")
-        shown = f"which show a difference from {number_text(detectable(bad.changes))} on"
-        message = f"BAD is not shown to be worse than GOOD: {change}, {shown}"
-        return LabError(message, where=where, hint=f"--seeds {2 * self.wanted.seeds}, {hint}")
+            message = f"BAD is not worse than GOOD: {shown}"
+            return LabError(message, where=where, hint=f"{ends}, {others}")
+        message = f"BAD is not shown to be worse than GOOD: {shown}"
+        return LabError(message, where=where, hint=f"--seeds {2 * self.wanted.seeds}, {others}")
 
     def _change(self, one: Revision) -> str:
         own = number_text(fmean(one.values))
         return f"{heading(self.wanted.metric)} {own}, {one.change} in {len(one.changes)} seeds"
+
+
+def _where(end: str, error: LabError) -> str:
+    return f"{end}: {error.where}" if error.where else end
 
 
 def _reason(error: LabError) -> str:

@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -145,8 +146,6 @@ class History:
     ----------
     place : Path
         Top directory of the tree, of which nothing is written.
-    bench : Path
-        Directory for the store, that of `snapshot`.
     good, bad : str
         Revisions; `good` is an ancestor of `bad`.
 
@@ -156,8 +155,10 @@ class History:
         If it is not the top of a git tree, or the revisions are not what they should be.
     """
 
-    def __init__(self, place: Path, bench: Path, good: str, bad: str) -> None:
-        self._store = _borrow(place, bench)
+    def __init__(self, place: Path, good: str, bad: str) -> None:
+        at = tempfile.mkdtemp(prefix="tcpf-lab-bisect-")  # another search has its own state
+        weakref.finalize(self, shutil.rmtree, at, ignore_errors=True)
+        self._store = _borrow(place, Path(at))
         self.good, self.bad = _commit(place, good, "--good"), _commit(place, bad, "--bad")
         where = f"--good {good} --bad {bad}"
         if self.good == self.bad:
@@ -168,10 +169,9 @@ class History:
             if base == self.bad:
                 hint = f"--good {bad} --bad {good}: BAD is the older one"
             raise RequestError("GOOD is not an ancestor of BAD", where=where, hint=hint)
-        own = (self._store / "shallow", Path(place, _run(place, _SHALLOW, {})))
-        own[0].unlink(missing_ok=True)
-        if own[1].exists():
-            shutil.copyfile(own[1], own[0])
+        shallow = Path(place, _run(place, ("rev-parse", "--git-path", "shallow"), {}))
+        if shallow.exists():
+            shutil.copyfile(shallow, self._store / "shallow")
         self._git("update-ref", "--no-deref", "HEAD", self.good)
         self._git("bisect", "start", "--no-checkout", self.bad, self.good)
         listed = self._git("rev-list", "--topo-order", "--reverse", f"{self.good}..{self.bad}")
@@ -196,7 +196,8 @@ class History:
 
     def described(self, commit: str) -> dict[str, str]:
         """Return hash, subject, author and date (ISO 8601) of a commit."""
-        found = self._git("show", "-s", "--format=%H%x00%s%x00%an <%ae>%x00%aI", commit)
+        shown = ("show", "-s", "--no-show-signature", "--format=%H%x00%s%x00%an <%ae>%x00%aI")
+        found = self._git(*shown, commit)
         return dict(zip(("hash", "subject", "author", "date"), found.split("\0"), strict=True))
 
     def _git(self, *words: str) -> str:
@@ -206,7 +207,6 @@ class History:
         return reply.stdout.strip() if ended else _output(self._store, words, reply)
 
 
-_SHALLOW = ("rev-parse", "--git-path", "shallow")
 _FIRST_BAD = re.compile(r"^# (?:possible )?first bad commit: \[([0-9a-f]+)\]", re.MULTILINE)
 
 

@@ -171,7 +171,7 @@ def hold_problem(version: str, seccomp: str = "auto") -> str | None:
         what = "seccomp filters or ptrace, neither of which is permitted"
         fix += ", or --security-opt seccomp=unconfined"
     elif seccomp_permitted():
-        fix += """; or kernel: "7.3", which needs seccomp filters only"""
+        fix += '; or kernel: "7.3", which needs seccomp filters only'
     return f"Linux {version} needs {what} ({fix})"
 
 

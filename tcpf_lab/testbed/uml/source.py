@@ -16,13 +16,7 @@ from tcpf_lab.testbed.uml import boot, registered
 from tcpf_lab.testbed.uml import kernel as uml_kernel
 from tcpf_lab.testbed.uml import recipe as uml_recipe
 from tcpf_lab.testbed.uml.recipe import INSTALLED, package
-from tcpf_lab.testbed.workshop import (
-    Progress,
-    Workshop,
-    last_lines,
-    one_at_a_time,
-    require_room,
-)
+from tcpf_lab.testbed.workshop import Progress, Workshop, last_lines, one_at_a_time, require_room
 
 #: Suites of Debian's archive, of which the one with the latest point release is taken.
 SUITES = ("trixie-backports", "bookworm", "trixie", "forky", "sid")
