@@ -18,6 +18,7 @@ from tcpf_lab.base.errors import (
     KernelBuildError,
     LabError,
     NoRoomError,
+    RequestError,
     TestbedError,
 )
 from tcpf_lab.metrics.summary import mean_ci
@@ -155,7 +156,7 @@ class Search:
             kernel = self.build(name)
             built = time.monotonic()
             found = self._measured(commit, kernel)
-        except (KernelBuildError, TestbedError) as error:
+        except (KernelBuildError, RequestError, TestbedError) as error:
             ends = {self.history.good: "--good", self.history.bad: "--bad"}
             if name in ends:
                 error.where = _where(f"{ends[name]} {commit}", error)

@@ -266,7 +266,7 @@ class Experiment(SpecModel):
             for key, value in (group.sysctls or {}).items():
                 if key.endswith("tcp_mtu_probing") and str(value) != "0":
                     place = ("traffic", "groups", name, "sysctls", key)
-                    yield place, "must be 0 with offloads: segments of any length are cut apart"
+                    yield place, "must be 0 with offloads: probing changes the length of segments"
 
     def _ipv6_problems(self, mtu: int) -> Iterator[tuple[KeyPath, str]]:
         """Yield links too narrow for IPv6, and code points that strict priority does not see."""

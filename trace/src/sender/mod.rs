@@ -35,9 +35,8 @@ pub const MS: i64 = 1_000_000;
 /// `TCP_TIMEOUT_INIT`, and `TCP_TIMEOUT_FALLBACK` of a handshake that gave no sample.
 const RTO_INITIAL: i64 = 1000 * MS;
 const RTO_FALLBACK: i64 = 3000 * MS;
-/// Duplicate ACKs that begin a recovery, and the most that `tcp_max_reordering` makes of them.
+/// Duplicate ACKs that begin a recovery; fewer may, more are not modelled.
 const THRESHOLD: i64 = 3;
-const MAX_REORDERING: i64 = 300;
 /// No segment is smaller by agreement.
 const LEAST_MSS: i64 = 88;
 /// The timer does not run.
@@ -620,7 +619,7 @@ impl Sender {
         let most = (out - lost.max(1)).max(0);
         if self.sacked_out > most {
             self.sacked_out = most;
-            self.reordering = (out + released).min(MAX_REORDERING);
+            self.reordering = (out + released).min(THRESHOLD);
         }
     }
 
@@ -631,7 +630,7 @@ impl Sender {
             Loss::Open => false,
             Loss::Recovery => self.una < self.recover,
             Loss::Timeout if self.loss == Loss::Timeout => self.una == self.recover,
-            Loss::Timeout => self.sacked_out >= self.reordering.min(THRESHOLD),
+            Loss::Timeout => self.sacked_out >= self.reordering,
         };
         if !kept {
             self.sacked_out = 0;
