@@ -114,8 +114,10 @@ class Search:
     build: Callable[[str], str]
     measure: Callable[[str, int], Numbers]
     tell: Callable[[str], None]
-    _known: dict[str, Revision] = field(default_factory=dict)  #: by kernel, GOOD's the first
+    _known: dict[str, Revision] = field(default_factory=dict)  #: by kernel
+    _good_kernel: str = ""
     _good: Numbers = field(default_factory=dict)
+    _good_seeds: int = 0  #: that were run; some may have no valid run
     _sign: float = 0.0
 
     def run(self) -> Bisection:
@@ -175,11 +177,11 @@ class Search:
             remark = known.remark or f"kernel of {known.commit.hash[:12]}"
             return replace(known, commit=commit, remark=remark)
         found = Revision(commit, "good")
-        good_kernel = next(iter(self._known), kernel)
+        self._good_kernel = self._good_kernel or kernel  # GOOD is examined first
         for number in self.wanted.looks:
-            if len(self._good) < number:
-                self._good = self._measured_good(good_kernel, number)
-            if kernel == good_kernel:
+            if self._good_seeds < number:
+                self._good, self._good_seeds = self._measured_good(number), number
+            if kernel == self._good_kernel:
                 values = tuple(self._good.values())
                 found = replace(found, values=values, changes=(0.0,) * len(values))
                 break
@@ -190,9 +192,9 @@ class Search:
         self._known[kernel] = found
         return found
 
-    def _measured_good(self, kernel: str, number: int) -> Numbers:
+    def _measured_good(self, number: int) -> Numbers:
         try:
-            return self.measure(kernel, number)
+            return self.measure(self._good_kernel, number)
         except TestbedError as error:  # not of the commit that is compared with it
             where = _where(f"--good {self._commit(self.history.good)}", error)
             raise LabError(error.message, where=where, hint=error.hint) from None
