@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import os
@@ -289,6 +290,9 @@ def _warn(text: str) -> None:
     _err.print(text, style="yellow", markup=False, highlight=False)
 
 
+_warn_once = functools.cache(_warn)
+
+
 class Announcer:
     """A `Progress` that prints every new phase with the time since the start, on standard error."""
 
@@ -356,8 +360,10 @@ def building(built: Callable[[Callable[[str, float], None]], Kernel]) -> Kernel:
 
 def ensure_kernel(choice: Choice) -> None:
     """Build the kernel or boot the guests if the testbed needs them."""
+    from tcpf_lab.plan.compose import compose
+    from tcpf_lab.run import campaign
     from tcpf_lab.testbed import registry
-    from tcpf_lab.testbed.uml import kernel, recipe, registered
+    from tcpf_lab.testbed.uml import kernel, preflight, recipe, registered
 
     if choice.testbed_name == registry.VM:
         from tcpf_lab.testbed.vm import guests
@@ -374,6 +380,14 @@ def ensure_kernel(choice: Choice) -> None:
             for problem in kernel.damaged(recipe=needed):
                 complain(f"kernel {problem}; it is built again")
             build_kernel(None, version=wanted)
+    without_effect = (
+        preflight.effect_problem(
+            compose(run), registered.require(run.experiment.kernel or "").version
+        )
+        for run in campaign.samples(choice)
+    )
+    for text in filter(None, without_effect):
+        _warn_once(text)
 
 
 def on_available_kernel(choice: Choice) -> Choice:

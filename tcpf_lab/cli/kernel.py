@@ -1,4 +1,4 @@
-"""The verbs of ``tcpf-lab kernel``: build, path, add, list, remove."""
+"""The verbs of ``tcpf-lab kernel``: build, path, add, list, remove, prune."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     rich_markup_mode=HELP_MARKUP,
-    help="The virtual-time kernel: build, path; kernels of your own: add, list, remove.",
+    help="The virtual-time kernel: build, path; kernels of your own: add, list, remove; prune.",
 )
 
 _Name = Annotated[str, argument("kernel NAME")]
@@ -86,3 +86,18 @@ def list_(as_json: AsJson = False) -> None:
 def remove(name: _Name) -> None:
     """Forget a registered kernel; what was built of it stays in the cache."""
     registered.remove(name)
+
+
+@app.command()
+def prune(as_json: AsJson = False) -> None:
+    """Remove from the cache what no tested version and no registered name is built from now.
+
+    Other kernels are those of earlier sources, of a bisection, or of another tcpf-lab. Use it when
+    no run is under way.
+    """
+    removed = registered.prune()
+    if as_json:
+        console.print_json({"removed": [str(path) for path in removed]})
+        return
+    for path in removed:
+        echo(f"removed {path}")

@@ -16,6 +16,7 @@ from tcpf_lab.cli import console
 from tcpf_lab.cli import results as results_verbs
 from tcpf_lab.cli.options import (
     AsJson,
+    Cluster,
     ComparedRuns,
     IncludeInvalid,
     Jobs,
@@ -109,6 +110,7 @@ def compare(
     keep_pcaps: Annotated[bool, option("compare --keep-pcaps")] = False,
     output: Annotated[Path | None, option("compare -o --output")] = None,
     jobs: Jobs = 0,
+    cluster: Cluster = None,
     full: Annotated[bool, option("compare --full")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -125,11 +127,13 @@ def compare(
             raise RequestError("does not go with two sides: --kernel, --a, --b", where=where)
         if output is not None:
             require_place(output, directory=True)
-        wanted = _Wanted(tuple(metric or ()), margin, keep_pcaps, output, jobs, include_invalid)
+        wanted = _Wanted(
+            *(tuple(metric or ()), margin, keep_pcaps, output, jobs, cluster, include_invalid)
+        )
         _compare_sides(request[0], settings, wanted, full=full, as_json=as_json)
         return
     of_sides = {"--metric": metric, "--margin": margin, "--keep-pcaps": keep_pcaps, "-o": output}
-    for name, given in {**of_sides, "--jobs": jobs}.items():
+    for name, given in {**of_sides, "--jobs": jobs, "--cluster": cluster}.items():
         if given:
             message = "is for two sides; name them: --kernel 6.12 --kernel 7.3, or --a and --b"
             raise RequestError(message, where=name)
@@ -160,6 +164,7 @@ class _Wanted:
     keep_pcaps: bool
     output: Path | None
     jobs: int
+    cluster: str | None
     include_invalid: bool
 
     def words(self) -> tuple[str, ...]:
@@ -178,6 +183,7 @@ def _compare_sides(
     """Make the missing runs of two sides, compare them, and exit by the verdict."""
     sides = choose_sides(request, settings)
     require_metrics(wanted.metrics)
+    campaign.check_cluster(wanted.cluster, sides.first, wanted.jobs)
     try:
         failed = _make_sides(sides, wanted)
         found = against(
@@ -222,11 +228,8 @@ def _make_sides(sides: Sides, wanted: _Wanted) -> list[Event]:
         event
         for choice, keep_pcaps in choices
         if choice.runs
-        for event in console.drive(
-            *(choice, campaign.ready_testbed(choice)),
-            jobs=wanted.jobs,
-            keep_pcaps=keep_pcaps,
-            force=False,
+        for event in _carry_out(
+            *(choice, wanted.jobs, wanted.cluster), keep_pcaps=keep_pcaps, force=False
         )
         if event.kind == "failed"
     ]

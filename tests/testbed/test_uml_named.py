@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from test_uml_kernel import EMPTY, MAKEFILE, PATCH, Site
 
+from tcpf_lab.base import shipped
 from tcpf_lab.base.errors import KernelAbsentError, KernelBuildError, LabError, RequestError
 from tcpf_lab.cli import console
 from tcpf_lab.run.selection import RunRequest, choose
@@ -190,6 +191,32 @@ def test_removed_kernel_leaves_no_work_directory_and_what_was_built(tree: Tree) 
     assert not bench.exists()
     assert kernel.path.exists()
     assert registered.listed() == []
+
+
+def test_prune_removes_what_nothing_is_built_from_now(
+    tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipped, "directory", lambda _name: tree.recipe_root)
+    for variant in ("kasan", "unlogged"):
+        (tree.recipe_root / f"uml/config.{variant}").touch()
+    old = tree.made()
+    (tree.tree / "greeting").write_text("hello\nworld\n")
+    (tree.recipe_root / "uml/patches/0001-first.patch").unlink()
+    new = tree.made()
+    of_version = uml_source.build(tarball=tree.tarball("6", "12"))
+    bench = registered.get("mine").bench
+    (bench.with_name("bisect-1") / "git").mkdir(parents=True)
+    registered.add("gone", tree.tarball("6", "13", "gone.tar.xz"))
+    (tree.root / "gone.tar.xz").unlink()
+    with pytest.raises(LabError, match="gone"):
+        registered.prune()
+    assert old.path.exists()
+    registered.remove("gone")
+    assert set(registered.prune()) == {old.directory, bench.with_name("bisect-1")}
+    assert new.path.exists()
+    assert of_version.path.exists()
+    assert bench.exists()
+    assert registered.prune() == []
 
 
 def test_list_says_what_is_built_and_what_cannot_be(tree: Tree) -> None:

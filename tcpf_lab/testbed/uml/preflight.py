@@ -47,6 +47,8 @@ KERNEL_MB = 64
 OPEN_FILES = 256
 #: The sysctl of accurate ECN, and the first Linux that takes it.
 ACCURATE, ACCURATE_SINCE = ("net.ipv4.tcp_ecn", ECN["accurate"]), (6, 18)
+#: The sysctl whose bit 0 is RACK, and the first Linux that does not look at the bit (1c120191dcec).
+RACK, RACK_ALWAYS = "net.ipv4.tcp_recovery", (6, 17)
 #: In the place of a module's hash.
 NOT_BUILT = "not built"
 
@@ -135,6 +137,14 @@ def newer_problem(plan: Plan, version: str, config: Path) -> str | None:
     if options is None or "CONFIG_NET_SCH_DUALPI2=y" in options:
         return None
     return f'Linux {version} has no queue of kind dualpi2: use kernel: "7.3"'
+
+
+def effect_problem(plan: Plan, version: str) -> str | None:
+    """Name the sysctl of a plan that a kernel takes, but heeds no more."""
+    off = any(isinstance(s, Sysctl) and s.key == RACK and not int(s.value) & 1 for s in plan.steps)
+    if not off or in_numbers(version) < RACK_ALWAYS:
+        return None
+    return f"{RACK} = 0 has no effect on Linux {version}: RACK is always on from 6.17"
 
 
 @functools.cache

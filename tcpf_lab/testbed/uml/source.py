@@ -7,10 +7,9 @@ import os
 import shutil
 import subprocess
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 
-from tcpf_lab.base.errors import KernelAbsentError, KernelBuildError, RequestError
+from tcpf_lab.base.errors import KernelAbsentError, KernelBuildError, NoRoomError, RequestError
 from tcpf_lab.results.command import command
 from tcpf_lab.testbed.uml import boot, registered
 from tcpf_lab.testbed.uml import kernel as uml_kernel
@@ -142,6 +141,8 @@ def obtain(version: str, progress: Progress, cache: Path | None = None) -> Path:
         ) as at:
             try:
                 found = _fetched(version, Path(at), progress)
+            except NoRoomError:
+                raise
             except KernelBuildError as error:
                 raise KernelAbsentError(error.message, where=error.where, hint=error.hint) from None
             return found.rename(root / found.name)
@@ -159,8 +160,12 @@ def _fetched(version: str, work: Path, progress: Progress) -> Path:
     (work / "sources.list").write_text("".join(lines), encoding="utf-8")
     (work / "preferences").write_text(_BY_VERSION, encoding="utf-8")
     progress("fetch", 0.0)
-    with suppress(KernelBuildError):  # a suite is missing or away: another may have it
+    try:
         shop.run(_apt(work, "update"))
+    except NoRoomError:
+        raise
+    except KernelBuildError:
+        pass  # a suite is missing or away: another may have it
     progress("fetch", 0.1)
     wanted = _apt(work, "download", "--print-uris", package(version))
     reply = subprocess.run(wanted, env=_environment(), capture_output=True, check=False)

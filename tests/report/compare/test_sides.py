@@ -198,6 +198,7 @@ def test_the_exit_status_is_the_verdict(quick, spec, monkeypatch, verdict, expec
         ((*SIDE, "--sensitivity"), "does not go with two sides"),
         ((*SIDE, "--testbed", "uml"), "does not go with two sides"),
         (("--margin", "5%"), "is for two sides"),
+        ((*SIDE, "--cluster", "tcp://127.0.0.1:1"), "only 'uml' does"),
         (("--b", "tcp.sak=false"), "--b tcp.sak=false: matrix.tcp.sak"),
         (("--b", "queue.ewm=5"), "no case of the matrix has the key queue.ewm"),
     ],
