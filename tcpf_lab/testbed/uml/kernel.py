@@ -130,9 +130,9 @@ def make(order: Order, lock: int, before: Order | None = None) -> None:
 def _make_one(order: Order, shop: Workshop, result: Path) -> None:
     started = time.monotonic()
     result.mkdir()
-    _fill(order, shop, result)
+    interface = _fill(order, shop, result)
     shutil.copyfile(shop.log, result / LOG)
-    _write_facts(order, result, time.monotonic() - started)
+    _write_facts(order, result, interface, time.monotonic() - started)
     if order.check:
         order.progress("boot", 0.0)
         order.check(_kernel(result))
@@ -140,39 +140,48 @@ def _make_one(order: Order, shop: Workshop, result: Path) -> None:
     result.rename(order.entry)
 
 
-def _fill(order: Order, shop: Workshop, result: Path) -> None:
-    """Put kernel, module tree, programs and modules into ``result``."""
-    twin = twin_of(order)
-    if twin:
+def _fill(order: Order, shop: Workshop, result: Path) -> str:
+    """Put kernel, module tree, programs and modules into ``result``.
+
+    Returns
+    -------
+    str
+        Hash of what modules are built from, for a source that stays from build to build.
+    """
+    if twin := twin_of(order):
         for name in (KERNEL, TREE):
             _link(twin / name, result / name)
+        interface, like = str(read_facts(twin / FACTS).get("interface", "")), None
     else:
-        _build_kernel(order, shop, result)
-    like = _same_guest(order, result) if order.source.workplace else None
+        _compile_kernel(order, shop)
+        shutil.copy2(shop.tree / KERNEL, result / KERNEL)
+        interface = uml_recipe.interface(shop.tree) if order.source.workplace else ""
+        like = _same_guest(order, interface)
+        if like:
+            _link(like / TREE, result / TREE)
+            (result / TREE / uml_recipe.SYMBOLS).unlink()
+            shutil.copy2(shop.tree / uml_recipe.SYMBOLS, result / TREE)
+        else:
+            uml_recipe.keep_for_modules(shop.tree, result / TREE)
     if like:
         for name in (*order.recipe.programs, uml_recipe.MODULES, uml_recipe.PLUGINS):
             _link(like / name, result / name)
-        return
-    uml_recipe.compile_programs(order.recipe, result, shop)
-    uml_recipe.compile_modules(order.recipe, result / TREE, result, shop)
+    else:
+        uml_recipe.compile_programs(order.recipe, result, shop)
+        uml_recipe.compile_modules(order.recipe, result / TREE, result, shop)
+    return interface
 
 
-def _same_guest(order: Order, result: Path) -> Path | None:
-    """Find an entry whose programs and modules are those of ``result``, and share its tree.
+def _same_guest(order: Order, interface: str) -> Path | None:
+    """Find an entry whose programs and modules are those of ``order``.
 
-    They are where the tree for modules has the same files, but for the addresses of symbols.
+    They are where modules are built from the same files, but for the addresses of symbols.
     """
-    wanted = uml_recipe.interface(result / TREE)
-    for facts in order.root.glob(f"[!.]*/{FACTS}"):
-        entry, known = facts.parent, read_facts(facts)
-        same = known.get("interface") == wanted and known.get("guest") == _guest(order)
-        if same and not damage(entry):
-            symbols = (result / TREE / uml_recipe.SYMBOLS).read_bytes()
-            shutil.rmtree(result / TREE)
-            _link(entry / TREE, result / TREE)
-            (result / TREE / uml_recipe.SYMBOLS).unlink()
-            (result / TREE / uml_recipe.SYMBOLS).write_bytes(symbols)
-            return entry
+    for facts in order.root.glob(f"[!.]*/{FACTS}") if interface else ():
+        known = read_facts(facts)
+        same = known.get("interface") == interface and known.get("guest") == _guest(order)
+        if same and not damage(facts.parent):
+            return facts.parent
     return None
 
 
@@ -180,13 +189,11 @@ def _guest(order: Order) -> str:
     return uml_recipe.key(order.recipe.guest_digest, "", order.compiler)
 
 
-def _build_kernel(order: Order, shop: Workshop, result: Path) -> None:
+def _compile_kernel(order: Order, shop: Workshop) -> None:
     require_room(order.root, NEEDED_BYTES, NoRoomError, "a kernel build needs {}")
     with order.source.filled(order.recipe, shop):
         uml_recipe.configure(order.recipe, shop)
         uml_recipe.compile_kernel(shop, len(os.sched_getaffinity(0)))
-    shutil.copy2(shop.tree / KERNEL, result / KERNEL)
-    uml_recipe.keep_for_modules(shop.tree, result / TREE)
 
 
 def read_facts(path: Path) -> dict[str, Any]:
@@ -263,7 +270,7 @@ def _link(source: Path, target: Path) -> None:
         target.hardlink_to(source)
 
 
-def _write_facts(order: Order, result: Path, seconds: float) -> None:
+def _write_facts(order: Order, result: Path, interface: str, seconds: float) -> None:
     facts = {
         "recipe": order.recipe.digest,
         "kernel_key": order.kernel_key,
@@ -279,8 +286,8 @@ def _write_facts(order: Order, result: Path, seconds: float) -> None:
         "origin": order.source.origin,
         "build_seconds": round(seconds, 1),
     }
-    if order.source.workplace:
-        facts |= {"guest": _guest(order), "interface": uml_recipe.interface(result / TREE)}
+    if interface:
+        facts |= {"guest": _guest(order), "interface": interface}
     if order.recipe.added:
         facts["config"] = list(order.recipe.added.config)
     write_json(result / FACTS, with_digest(facts))

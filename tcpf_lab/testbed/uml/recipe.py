@@ -647,13 +647,19 @@ def compile_programs(recipe: Recipe, target: Path, shop: Workshop) -> None:
 
 def keep_for_modules(tree: Path, target: Path) -> None:
     """Copy what out-of-tree modules are built against into ``target``."""
-    target.mkdir(parents=True)
-    for name in MODULE_FILES:
-        shutil.copy2(tree / name, target / name)
-    for name in MODULE_TREES:
-        everything = name in ("include", "scripts")
-        ignore = _objects if everything else _neither_header_nor_makefile
-        shutil.copytree(tree / name, target / name, symlinks=True, ignore=ignore)
+    for name in _kept_for_modules(tree):
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(tree / name, target / name, follow_symlinks=False)
+
+
+def _kept_for_modules(tree: Path) -> Iterator[str]:
+    yield from MODULE_FILES
+    for top in MODULE_TREES:
+        kept = _no_object if top in ("include", "scripts") else _header_or_makefile
+        for at, directories, files in os.walk(tree / top):
+            links = [name for name in directories if Path(at, name).is_symlink()]
+            for name in (*links, *filter(kept, files)):
+                yield os.path.relpath(f"{at}/{name}", tree)
 
 
 #: Of the tree for modules, the addresses of symbols: no module is built from them.
@@ -662,20 +668,16 @@ SYMBOLS = "System.map"
 
 def interface(tree: Path) -> str:
     """Hash what modules are built from."""
-    files = sorted(path for path in tree.rglob("*") if path.is_file() and path.name != SYMBOLS)
-    return _digest({str(path.relative_to(tree)): sha256_of(path) for path in files})
+    kept = {name: tree / name for name in _kept_for_modules(tree) if name != SYMBOLS}
+    return _digest({name: sha256_of(path) for name, path in kept.items() if path.is_file()})
 
 
-def _objects(_directory: str, names: list[str]) -> set[str]:
-    return {name for name in names if name.endswith(_OBJECTS)}
+def _no_object(name: str) -> bool:
+    return not name.endswith(_OBJECTS)
 
 
-def _neither_header_nor_makefile(directory: str, names: list[str]) -> set[str]:
-    return {
-        name
-        for name in names
-        if not Path(directory, name).is_dir() and not name.startswith("Make") and name[-2:] != ".h"
-    }
+def _header_or_makefile(name: str) -> bool:
+    return name.startswith("Make") or name.endswith(".h")
 
 
 #: Directories of a cache entry.
