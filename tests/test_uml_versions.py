@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import without_syscalls
@@ -69,6 +70,7 @@ def unpacked(tree: Path) -> Path:
     tree.mkdir()
     ball = source.obtain("7.3", lambda _phase, _share: None)
     subprocess.run(["tar", "-xf", ball, "--strip-components=1", "-C", tree], check=True)
+    (tree / "once").write_text(uuid4().hex)  # no cache has this tree
     for words in (["init", "-q"], ["add", "-A", "-f"], [*OWN, "commit", "-q", "-m", "one"]):
         subprocess.run(["git", *words], cwd=tree, check=True)
     return tree

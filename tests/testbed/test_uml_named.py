@@ -118,6 +118,11 @@ def test_only_what_has_changed_is_written_and_built_again(tree: Tree) -> None:
     assert "M=" not in more, "modules are those of the first: nothing they are made from differs"
     assert (second.directory / "tcpf-guest").samefile(first.directory / "tcpf-guest")
     assert second.modules == first.modules
+    assert "allnoconfig" not in more, "nothing that a configuration reads"
+    (tree.tree / "Kconfig").write_text("config A\n")
+    calls = tree.calls.read_text()
+    tree.made()
+    assert "allnoconfig" in tree.calls.read_text().removeprefix(calls)
 
 
 def test_revision_is_built_whatever_is_checked_out(tree: Tree) -> None:

@@ -31,6 +31,8 @@ _GIT = (
 )
 
 
+#: What a configuration reads of a source.
+_OF_CONFIGURATION = (":(glob)**/Kconfig*", ":(glob)arch/*/Makefile*", "Makefile", "scripts")
 #: Line of a patch that has git ask for the mode of a new file.
 _HEADER = re.compile(rb"^diff --git .*\n(?=--- )", re.MULTILINE)
 
@@ -65,7 +67,7 @@ class Snapshot:
         return self.bench / "source"
 
     @contextmanager
-    def filled(self, recipe: Recipe, shop: Workshop) -> Iterator[None]:
+    def filled(self, recipe: Recipe, shop: Workshop) -> Iterator[str]:
         """Bring the working copy to this state, patched; what has not changed is not written."""
         store = _store(self.bench)
         with tempfile.TemporaryDirectory(prefix=".patching-", dir=self.bench) as at:
@@ -92,7 +94,7 @@ class Snapshot:
         note = self.bench / _AT_WORK
         note.touch()
         try:
-            yield
+            yield _run(self.bench, ("ls-files", "-s", "--", *_OF_CONFIGURATION), checkout)
         except KernelBuildError:  # its programs have ended by themselves
             note.unlink()
             raise

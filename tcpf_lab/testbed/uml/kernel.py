@@ -70,8 +70,11 @@ class Source(Protocol):
     def workplace(self) -> Path | None:
         """Directory of the source and of objects that stay from build to build, if any."""
 
-    def filled(self, recipe: Recipe, shop: Workshop) -> AbstractContextManager[None]:
-        """Put the source, patched, into the workshop's tree, to be compiled within."""
+    def filled(self, recipe: Recipe, shop: Workshop) -> AbstractContextManager[str]:
+        """Put the source, patched, into the workshop's tree, to be compiled within.
+
+        Gives what `uml_recipe.configure` takes for ``of_source``.
+        """
 
 
 @dataclass(frozen=True)
@@ -191,8 +194,8 @@ def _guest(order: Order) -> str:
 
 def _compile_kernel(order: Order, shop: Workshop) -> None:
     require_room(order.root, NEEDED_BYTES, NoRoomError, "a kernel build needs {}")
-    with order.source.filled(order.recipe, shop):
-        uml_recipe.configure(order.recipe, shop)
+    with order.source.filled(order.recipe, shop) as of_source:
+        uml_recipe.configure(order.recipe, shop, of_source)
         uml_recipe.compile_kernel(shop, len(os.sched_getaffinity(0)))
 
 

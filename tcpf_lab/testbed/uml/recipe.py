@@ -505,12 +505,12 @@ class Tarball:
         return self.name
 
     @contextmanager
-    def filled(self, recipe: Recipe, shop: Workshop) -> Iterator[None]:
-        """Unpack and patch, unless another variant has done so."""
+    def filled(self, recipe: Recipe, shop: Workshop) -> Iterator[str]:
+        """Unpack and patch, unless another variant has done so; `configure` then does its work."""
         if not any(shop.tree.iterdir()):
             unpack(self.place, self.top, shop)
             apply_patches(recipe, shop)
-        yield
+        yield ""
 
 
 def unpack(source: Path, top: str, shop: Workshop) -> None:
@@ -569,8 +569,25 @@ def patch_refused(patch: Path, recipe: Recipe, said: Sequence[str], where: str) 
     )
 
 
-def configure(recipe: Recipe, shop: Workshop) -> None:
-    """Make ``.config`` from ``allnoconfig`` and the fragments; check that it took every line."""
+def configure(recipe: Recipe, shop: Workshop, of_source: str = "") -> None:
+    """Make ``.config`` from ``allnoconfig`` and the fragments; check that it took every line.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        What has the fragments.
+    shop : Workshop
+        The tree.
+    of_source : str, optional
+        What a configuration reads of the source: if all is as it was when ``.config`` was made, it
+        stays.
+    """
+    note = shop.tree.with_name("configured")
+    inputs = _digest([recipe.config, of_source, compiler_version()])
+    known = note.exists() and (shop.tree / ".config").exists()
+    if of_source and known and note.read_text(encoding="ascii") == inputs:
+        return
+    note.unlink(missing_ok=True)
     shop.progress("configure", 0.0)
     fragment = shop.log.with_name("fragment")
     fragment.write_text(recipe.config, encoding="ascii")
@@ -584,6 +601,8 @@ def configure(recipe: Recipe, shop: Workshop) -> None:
             where="--config" if own else ", ".join(map(str, recipe.configs)),
             hint="check the option's 'depends on' in its Kconfig file, or remove the line",
         )
+    if of_source:
+        note.write_text(inputs, encoding="ascii")
     shop.progress("configure", 1.0)
 
 
