@@ -90,12 +90,12 @@ def remove(name: _Name) -> None:
 
 @app.command()
 def prune(as_json: AsJson = False) -> None:
-    """Remove from the cache what no tested version and no registered name is built from now.
+    """Remove from the cache what no version and no registered name is built from now.
 
-    Other kernels are those of earlier sources, of a bisection, or of another tcpf-lab. Use it when
-    no run is under way.
+    These are kernels of earlier sources, of a bisection, or of another tcpf-lab. Use it when no run
+    is under way.
     """
-    removed = registered.prune()
+    removed = registered.prune(console.Announcer("kernel: "))
     if as_json:
         console.print_json({"removed": [str(path) for path in removed]})
         return

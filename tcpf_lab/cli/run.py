@@ -128,7 +128,13 @@ def compare(
         if output is not None:
             require_place(output, directory=True)
         wanted = _Wanted(
-            *(tuple(metric or ()), margin, keep_pcaps, output, jobs, cluster, include_invalid)
+            metrics=tuple(metric or ()),
+            margin=margin,
+            keep_pcaps=keep_pcaps,
+            output=output,
+            jobs=jobs,
+            cluster=cluster,
+            include_invalid=include_invalid,
         )
         _compare_sides(request[0], settings, wanted, full=full, as_json=as_json)
         return

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from test_uml_kernel import EMPTY, MAKEFILE, PATCH, Site
 
-from tcpf_lab.base import shipped
 from tcpf_lab.base.errors import KernelAbsentError, KernelBuildError, LabError, RequestError
 from tcpf_lab.cli import console
 from tcpf_lab.run.selection import RunRequest, choose
@@ -119,10 +118,17 @@ def test_only_what_has_changed_is_written_and_built_again(tree: Tree) -> None:
     assert (second.directory / "tcpf-guest").samefile(first.directory / "tcpf-guest")
     assert second.modules == first.modules
     assert "allnoconfig" not in more, "nothing that a configuration reads"
-    (tree.tree / "Kconfig").write_text("config A\n")
-    calls = tree.calls.read_text()
-    tree.made()
-    assert "allnoconfig" in tree.calls.read_text().removeprefix(calls)
+
+
+def test_git_tree_is_configured_again_for_what_a_configuration_reads(tree: Tree) -> None:
+    config = tree.made().tree / ".config"
+    expected = config.read_text()
+    for name in ("Kconfig", ".config"):
+        (tree.tree / name).write_text("config A\n")
+        calls = tree.calls.read_text()
+        kernel = tree.made()
+        assert "allnoconfig" in tree.calls.read_text().removeprefix(calls)
+        assert (kernel.tree / ".config").read_text() == expected
 
 
 def test_revision_is_built_whatever_is_checked_out(tree: Tree) -> None:
@@ -198,17 +204,14 @@ def test_removed_kernel_leaves_no_work_directory_and_what_was_built(tree: Tree) 
     assert registered.listed() == []
 
 
-def test_prune_removes_what_nothing_is_built_from_now(
-    tree: Tree, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shipped, "directory", lambda _name: tree.recipe_root)
+def test_prune_removes_what_nothing_is_built_from_now(tree: Tree) -> None:
     for variant in ("kasan", "unlogged"):
         (tree.recipe_root / f"uml/config.{variant}").touch()
     old = tree.made()
     (tree.tree / "greeting").write_text("hello\nworld\n")
     (tree.recipe_root / "uml/patches/0001-first.patch").unlink()
     new = tree.made()
-    of_version = uml_source.build(tarball=tree.tarball("6", "12"))
+    of_version = uml_source.build(tarball=tree.tarball("6", "14"))
     bench = registered.get("mine").bench
     (bench.with_name("bisect-1") / "git").mkdir(parents=True)
     registered.add("gone", tree.tarball("6", "13", "gone.tar.xz"))

@@ -29,8 +29,6 @@ _GIT = (
     *("-c", "core.splitIndex=false", "-c", "core.autocrlf=false", "-c", "core.safecrlf=false"),
     *("-c", "gc.auto=0", "-c", "advice.addEmbeddedRepo=false"),
 )
-
-
 #: What a configuration reads of a source.
 _OF_CONFIGURATION = (":(glob)**/Kconfig*", ":(glob)arch/*/Makefile*", "Makefile", "scripts")
 #: Line of a patch that has git ask for the mode of a new file.

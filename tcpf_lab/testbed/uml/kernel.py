@@ -73,7 +73,7 @@ class Source(Protocol):
     def filled(self, recipe: Recipe, shop: Workshop) -> AbstractContextManager[str]:
         """Put the source, patched, into the workshop's tree, to be compiled within.
 
-        Gives what `uml_recipe.configure` takes for ``of_source``.
+        Gives what a configuration reads of it; empty: the tree has to be configured.
         """
 
 
@@ -154,18 +154,18 @@ def _fill(order: Order, shop: Workshop, result: Path) -> str:
     if twin := twin_of(order):
         for name in (KERNEL, TREE):
             _link(twin / name, result / name)
-        interface, like = str(read_facts(twin / FACTS).get("interface", "")), None
+        interface = str(read_facts(twin / FACTS).get("interface", ""))
     else:
         _compile_kernel(order, shop)
         shutil.copy2(shop.tree / KERNEL, result / KERNEL)
         interface = uml_recipe.interface(shop.tree) if order.source.workplace else ""
-        like = _same_guest(order, interface)
-        if like:
-            _link(like / TREE, result / TREE)
-            (result / TREE / uml_recipe.SYMBOLS).unlink()
-            shutil.copy2(shop.tree / uml_recipe.SYMBOLS, result / TREE)
-        else:
-            uml_recipe.keep_for_modules(shop.tree, result / TREE)
+    like = _same_guest(order, interface)
+    if like and not twin:
+        _link(like / TREE, result / TREE)
+        (result / TREE / uml_recipe.SYMBOLS).unlink()
+        shutil.copy2(shop.tree / uml_recipe.SYMBOLS, result / TREE)
+    elif not twin:
+        uml_recipe.keep_for_modules(shop.tree, result / TREE)
     if like:
         for name in (*order.recipe.programs, uml_recipe.MODULES, uml_recipe.PLUGINS):
             _link(like / name, result / name)
@@ -378,12 +378,23 @@ def find(cache: Path | None = None, recipe: Recipe | None = None) -> Kernel | No
     return None
 
 
+def present() -> Iterator[Kernel]:
+    """Find the kernels of versions, in all variants, that are built from the present recipe."""
+    facts = (read_facts(path) for path in cache_directory().glob(f"[!.]*/{FACTS}"))
+    kinds = {
+        (".".join(each["version"].split(".")[:2]), each["variant"])
+        for each in facts
+        if _sound(each) and each["variant"] in uml_recipe.VARIANTS
+    }
+    for version, variant in kinds:
+        if kernel := find(recipe=uml_recipe.load(variant=variant, version=version)):
+            yield kernel
+
+
 def built_versions() -> list[str]:
     """List the versions of Linux, as 7.3, whose kernels are built from the present recipe."""
-    facts = (read_facts(path) for path in cache_directory().glob(f"[!.]*/{FACTS}"))
-    versions = {".".join(each["version"].split(".")[:2]) for each in facts if _sound(each)}
-    known = sorted(versions, key=uml_recipe.in_numbers)
-    return [each for each in known if find(recipe=uml_recipe.load(version=each))]
+    found = (kernel.version for kernel in present() if kernel.variant == "standard")
+    return sorted({".".join(each.split(".")[:2]) for each in found}, key=uml_recipe.in_numbers)
 
 
 def any_built() -> Kernel | None:

@@ -47,8 +47,9 @@ KERNEL_MB = 64
 OPEN_FILES = 256
 #: The sysctl of accurate ECN, and the first Linux that takes it.
 ACCURATE, ACCURATE_SINCE = ("net.ipv4.tcp_ecn", ECN["accurate"]), (6, 18)
-#: The sysctl whose bit 0 is RACK, and the first Linux that does not look at the bit (1c120191dcec).
-RACK, RACK_ALWAYS = "net.ipv4.tcp_recovery", (6, 17)
+#: Values of a sysctl without its bit of RACK, and the first Linux without it (1c120191dcec).
+RACK_OFF = {("net.ipv4.tcp_recovery", value) for value in ("0", "2", "4", "6")}
+RACK_ALWAYS = (6, 17)
 #: In the place of a module's hash.
 NOT_BUILT = "not built"
 
@@ -141,10 +142,15 @@ def newer_problem(plan: Plan, version: str, config: Path) -> str | None:
 
 def effect_problem(plan: Plan, version: str) -> str | None:
     """Name the sysctl of a plan that a kernel takes, but heeds no more."""
-    off = any(isinstance(s, Sysctl) and s.key == RACK and not int(s.value) & 1 for s in plan.steps)
-    if not off or in_numbers(version) < RACK_ALWAYS:
+    if in_numbers(version) < RACK_ALWAYS:
         return None
-    return f"{RACK} = 0 has no effect on Linux {version}: RACK is always on from 6.17"
+    for step in plan.steps:
+        if isinstance(step, Sysctl) and (step.key, step.value) in RACK_OFF:
+            return (
+                f"{step.key} = {step.value} does not switch RACK off on Linux {version}: "
+                "it is on from 6.17"
+            )
+    return None
 
 
 @functools.cache

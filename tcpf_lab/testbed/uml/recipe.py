@@ -506,7 +506,7 @@ class Tarball:
 
     @contextmanager
     def filled(self, recipe: Recipe, shop: Workshop) -> Iterator[str]:
-        """Unpack and patch, unless another variant has done so; `configure` then does its work."""
+        """Unpack and patch, unless another variant has done so."""
         if not any(shop.tree.iterdir()):
             unpack(self.place, self.top, shop)
             apply_patches(recipe, shop)
@@ -583,16 +583,18 @@ def configure(recipe: Recipe, shop: Workshop, of_source: str = "") -> None:
         stays.
     """
     note = shop.tree.with_name("configured")
-    inputs = _digest([recipe.config, of_source, compiler_version()])
-    known = note.exists() and (shop.tree / ".config").exists()
-    if of_source and known and note.read_text(encoding="ascii") == inputs:
-        return
+    config = shop.tree / ".config"
+    how = [BUILD_FORMAT, MAKE, MAKE_ENVIRONMENT, compiler_version()]
+    if of_source and config.exists() and note.exists():
+        inputs = _digest([how, recipe.config, of_source, sha256_of(config)])
+        if note.read_text(encoding="ascii") == inputs:
+            return
     note.unlink(missing_ok=True)
     shop.progress("configure", 0.0)
     fragment = shop.log.with_name("fragment")
     fragment.write_text(recipe.config, encoding="ascii")
     shop.run([*MAKE, f"KCONFIG_ALLCONFIG={fragment.resolve()}", "allnoconfig"])
-    dropped = unsatisfied(fragment, shop.tree / ".config")
+    dropped = unsatisfied(fragment, config)
     if dropped:
         added = recipe.added.config if recipe.added else ()
         own = all(line in added for line in dropped)
@@ -602,6 +604,7 @@ def configure(recipe: Recipe, shop: Workshop, of_source: str = "") -> None:
             hint="check the option's 'depends on' in its Kconfig file, or remove the line",
         )
     if of_source:
+        inputs = _digest([how, recipe.config, of_source, sha256_of(config)])
         note.write_text(inputs, encoding="ascii")
     shop.progress("configure", 1.0)
 

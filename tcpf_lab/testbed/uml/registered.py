@@ -179,8 +179,8 @@ def remove(name: str, progress: Progress = lambda _phase, _share: None) -> None:
 def prune(progress: Progress = lambda _phase, _share: None) -> list[Path]:
     """Remove from the cache the kernels that nothing names, and directories of builds.
 
-    What stays is the kernel of each tested version as `tcpf_lab` is now, and of each registered
-    name as its source is now, in all variants.
+    What stays is the kernel of each version as `tcpf_lab` is now, and of each registered name as
+    its source is now, in all variants.
 
     Returns
     -------
@@ -193,18 +193,13 @@ def prune(progress: Progress = lambda _phase, _share: None) -> list[Path]:
         If the source of a registered kernel cannot be read; nothing is removed then.
     """
     cache = uml_kernel.cache_directory()
-    uml_kernel.make_cache(cache)
     with uml_kernel.at_work(cache, progress):
-        kept = {_bench(name) for name in names()}
-        orders = [look(get(name)) for name in names()]
-        for variant in uml_recipe.VARIANTS:
-            for version in uml_recipe.all_series(shipped.directory("kernel")):
-                if kernel := uml_kernel.find(
-                    recipe=uml_recipe.load(variant=variant, version=version)
-                ):
-                    kept.add(kernel.directory)
-            for each in orders:
-                kept.add(replace(each, recipe=replace(each.recipe, variant=variant)).entry)
+        kept = {kernel.directory for kernel in uml_kernel.present()}
+        for name in names():
+            order = look(get(name))
+            kept.add(_bench(name))
+            for variant in uml_recipe.VARIANTS:
+                kept.add(replace(order, recipe=replace(order.recipe, variant=variant)).entry)
         removed = [
             path
             for path in (*cache.glob("[!.]*"), *_bench("").glob("*"))
@@ -212,6 +207,7 @@ def prune(progress: Progress = lambda _phase, _share: None) -> list[Path]:
             if path not in kept and path.with_suffix("") not in kept
         ]
         for path in removed:
+            (path / uml_kernel.FACTS).unlink(missing_ok=True)  # first: half an entry is none
             shutil.rmtree(path)
         for link in cache.iterdir():
             if link.is_symlink() and not link.exists():

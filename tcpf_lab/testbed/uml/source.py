@@ -124,7 +124,9 @@ def obtain(version: str, progress: Progress, cache: Path | None = None) -> Path:
     Raises
     ------
     KernelAbsentError
-        If no suite of Debian's archive has it, the archive cannot be reached, or there is no room.
+        If no suite of Debian's archive has it, or the archive cannot be reached.
+    NoRoomError
+        If the disk is full.
     """
     root = cache or cache_directory()
     if tarball := find(version, root):
@@ -135,15 +137,15 @@ def obtain(version: str, progress: Progress, cache: Path | None = None) -> Path:
             return tarball
         for leftover in root.glob(_FETCHING + "*"):  # of one that was killed
             shutil.rmtree(leftover, ignore_errors=True)
-        require_room(root, NEEDED_BYTES, KernelBuildError, "the source of a kernel needs {}")
+        require_room(root, NEEDED_BYTES, NoRoomError, "the source of a kernel needs {}")
         with tempfile.TemporaryDirectory(
             prefix=_FETCHING, dir=root, ignore_cleanup_errors=True
         ) as at:
             try:
                 found = _fetched(version, Path(at), progress)
-            except NoRoomError:
-                raise
             except KernelBuildError as error:
+                if isinstance(error, NoRoomError):
+                    raise
                 raise KernelAbsentError(error.message, where=error.where, hint=error.hint) from None
             return found.rename(root / found.name)
 
@@ -162,10 +164,10 @@ def _fetched(version: str, work: Path, progress: Progress) -> Path:
     progress("fetch", 0.0)
     try:
         shop.run(_apt(work, "update"))
-    except NoRoomError:
-        raise
-    except KernelBuildError:
-        pass  # a suite is missing or away: another may have it
+    except KernelBuildError as error:
+        if isinstance(error, NoRoomError):
+            raise
+        # A suite is missing or away: another may have it.
     progress("fetch", 0.1)
     wanted = _apt(work, "download", "--print-uris", package(version))
     reply = subprocess.run(wanted, env=_environment(), capture_output=True, check=False)
