@@ -139,7 +139,11 @@ def test_timeouts_that_the_kernel_does_not_count_are_not_none(run: RunFiles) -> 
 
 def test_users_who_did_well_pass(run: RunFiles) -> None:
     assert verdict(run, "all_connected") == (True, "6 connections of 2 users")
-    assert verdict(run, "users_finished") == (True, "5 transfers finished, 1 under way at the end")
+    done = (True, "5 transfers finished, 1 under way at the end")
+    assert verdict(run, "users_finished") == done
+    backed_off = (0, 3, -58_000, 3000, 700, 0, 5, 4, UNDERWAY)  # after 3, 6, 12 and 24 s at most
+    put(run, [*DONE, backed_off, LAST[1]])
+    assert verdict(run, "users_finished") == done
 
 
 @pytest.mark.parametrize(
@@ -166,7 +170,7 @@ def test_users_who_did_well_pass(run: RunFiles) -> None:
             "1 users did not stop thinking: user 1 number 2",
         ),
         (
-            [*DONE, (0, 3, -58_000, 3000, 700, 0, 0, 0, UNDERWAY), LAST[1]],
+            [*DONE, (0, 3, -58_000, 3000, 700, 0, 3, 3, UNDERWAY), LAST[1]],
             "users_finished",
             "1 transfers are stuck: user 0 number 3",
         ),
