@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define RUN_OUT		"/run/out"	/* the run directory */
 #define RUN_BIN		"/run/bin"	/* the project's programs */
@@ -40,8 +41,8 @@ void stop_programs(char **names);
 /* guest_node.c */
 void enter_node(const char *node);
 void write_sysctl(const char *key, const char *value);
-void print_sysctl(int to, const char *key);
-void switch_offloads(const char *device, bool on, char **features, int to);
+void print_sysctl(FILE *to, const char *key);
+void switch_offloads(const char *device, bool on, char **features, FILE *to);
 
 /* guest_module.c */
 void load_module(const char *name);

@@ -76,7 +76,7 @@ void write_sysctl(const char *key, const char *value)
 }
 
 /* Print "key = value" as sysctl does, several values separated by spaces. */
-void print_sysctl(int to, const char *key)
+void print_sysctl(FILE *to, const char *key)
 {
 	char value[512];
 	int fd = open_sysctl(key, O_RDONLY);
@@ -90,7 +90,7 @@ void print_sysctl(int to, const char *key)
 	for (char *c = value; *c; c++)
 		if (*c == '\t')
 			*c = ' ';
-	dprintf(to, "%s = %s\n", key, value);
+	fprintf(to, "%s = %s\n", key, value);
 }
 
 static uint32_t ethtool(int fd, const char *device, uint32_t command, uint32_t value)
@@ -106,13 +106,13 @@ static uint32_t ethtool(int fd, const char *device, uint32_t command, uint32_t v
 }
 
 /* Switch features, then print what the driver says of each, as ethtool -k. */
-void switch_offloads(const char *device, bool on, char **features, int to)
+void switch_offloads(const char *device, bool on, char **features, FILE *to)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		fail("socket: %s", strerror(errno));
-	dprintf(to, "Features for %s:\n", device);
+	fprintf(to, "Features for %s:\n", device);
 	for (; *features; features++) {
 		const struct offload *o = offloads;
 
@@ -121,7 +121,7 @@ void switch_offloads(const char *device, bool on, char **features, int to)
 		if (!o->feature)
 			fail("offload '%s' is not known", *features);
 		ethtool(fd, device, o->set, on);
-		dprintf(to, "%s: %s\n", o->feature,
+		fprintf(to, "%s: %s\n", o->feature,
 			ethtool(fd, device, o->get, 0) ? "on" : "off");
 	}
 	close(fd);

@@ -94,6 +94,22 @@ static int open_output(const char *path)
 	return fd;
 }
 
+/* What is printed to it is written at its end: a system call per block, not per line. */
+static FILE *open_printed(const char *path)
+{
+	FILE *to = fdopen(open_output(path), "w");
+
+	if (!to)
+		fail("cannot write %s: %s", path, strerror(errno));
+	return to;
+}
+
+static void close_printed(FILE *to, const char *path)
+{
+	if (fclose(to))
+		fail("cannot write %s: %s", path, strerror(errno));
+}
+
 /* ---------------------------------------------------------- instructions */
 
 static void do_run(char **word)
@@ -128,12 +144,12 @@ static void do_sysctl(char **word)
 
 static void do_sysctls(char **word)
 {
-	int fd = open_output(word[1]);
+	FILE *to = open_printed(word[1]);
 
 	enter_node(word[0]);
 	for (char **key = word + 2; *key; key++)
-		print_sysctl(fd, *key);
-	close(fd);
+		print_sysctl(to, *key);
+	close_printed(to, word[1]);
 }
 
 static void copy_file(char **word, bool optional)
@@ -170,11 +186,11 @@ static void do_read_if(char **word)
 
 static void do_offloads(char **word)
 {
-	int fd = open_output(word[1]);
+	FILE *to = open_printed(word[1]);
 
 	enter_node(word[0]);
-	switch_offloads(word[2], !strcmp(word[3], "on"), word + 4, fd);
-	close(fd);
+	switch_offloads(word[2], !strcmp(word[3], "on"), word + 4, to);
+	close_printed(to, word[1]);
 }
 
 static void do_start(char **word)

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Programs of a plan: started by vfork (posix_spawn) in the namespace of their
- * node, waited for, interrupted.
+ * Programs of a plan: started by vfork(2) in the namespace of their node,
+ * waited for, interrupted.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,31 +33,69 @@ static void set_overdue(int signal_number)
 	overdue = 1;
 }
 
-static void redirect(posix_spawn_file_actions_t *actions, int to, const char *path)
+/*
+ * Where PATH has a program, looked up once; what it has not is left for
+ * execve(2) to refuse.
+ */
+static __attribute__((noinline)) const char *place_of(const char *name)
 {
-	if (strcmp(path, "-"))
-		posix_spawn_file_actions_addopen(actions, to, path,
-						 O_WRONLY | O_CREAT | O_TRUNC, 0644);
+	static char places[16][64];
+	static int n_places;
+	const char *dir = getenv("PATH");
+
+	for (int i = 0; i < n_places; i++)
+		if (!strcmp(strrchr(places[i], '/') + 1, name))
+			return places[i];
+	while (!strchr(name, '/') && dir && *dir && n_places < 16) {
+		int length = (int)strcspn(dir, ":");
+		char *place = places[n_places];
+		int n = snprintf(place, sizeof(places[0]), "%.*s/%s", length, dir, name);
+
+		if (n < (int)sizeof(places[0]) && !access(place, X_OK)) {
+			n_places++;
+			return place;
+		}
+		dir += length + (dir[length] == ':');
+	}
+	return name;
 }
 
-/* Start a program in a node; input -1 is no input, output may be "-". */
+/* In the child of vfork: put a file in the place of a descriptor. */
+static bool redirect(int to, const char *path)
+{
+	int fd;
+
+	if (!strcmp(path, "-"))
+		return true;
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	return fd >= 0 && dup2(fd, to) == to;
+}
+
+/*
+ * Start a program in a node; input -1 is no input, output may be "-". This is
+ * not posix_spawn(3), which sets the action of every signal: 128 system calls.
+ */
 static pid_t spawn(const char *node, int input, const char *output,
 		   const char *errors, char **argv)
 {
-	posix_spawn_file_actions_t actions;
+	static int nothing = -1, error;
+	const char *place = place_of(argv[0]);
 	pid_t pid;
-	int error;
 
 	enter_node(node);
-	posix_spawn_file_actions_init(&actions);
-	if (input < 0)
-		posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-	else
-		posix_spawn_file_actions_adddup2(&actions, input, 0);
-	redirect(&actions, 1, output);
-	redirect(&actions, 2, errors);
-	error = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
-	posix_spawn_file_actions_destroy(&actions);
+	if (nothing < 0)
+		nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	error = 0;
+	pid = vfork();
+	if (!pid) {
+		if (dup2(input < 0 ? nothing : input, 0) == 0 &&
+		    redirect(1, output) && redirect(2, errors))
+			execve(place, argv, environ);
+		error = errno;	/* of the parent, whose memory this is */
+		_exit(127);
+	}
+	if (pid < 0)
+		error = errno;
 	if (error)
 		fail("cannot run %s: %s", argv[0], strerror(error));
 	return pid;
