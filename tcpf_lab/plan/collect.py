@@ -92,8 +92,9 @@ def _cross(graph: Graph, node: str) -> dict[str, Point]:
 def start(graph: Graph, *, every_packet: bool = False) -> Phase:
     """Start a tcpdump at every point and await that each is listening.
 
-    ``stdbuf`` makes tcpdump write a quarter of a megabyte at a time instead of 4 kB. TCP is
-    captured alone, unless ``every_packet`` is wanted.
+    ``stdbuf`` makes tcpdump write a quarter of a megabyte at a time instead of 4 kB; ``-n`` spares
+    it the names of all services, which no capture has. TCP is captured alone, unless
+    ``every_packet`` is wanted.
     """
     steps: list[Step] = []
     every = "ip or ip6" if graph.has_ipv6 else "ip"
@@ -104,7 +105,7 @@ def start(graph: Graph, *, every_packet: bool = False) -> Phase:
             steps += _mirror(point, device)
         log = f"log/tcpdump-{point.name}.log"
         tcpdump = (
-            *("stdbuf", "-o", "256K", "tcpdump", "-i", device, "-Q", point.direction),
+            *("stdbuf", "-o", "256K", "tcpdump", "-n", "-i", device, "-Q", point.direction),
             *("-s", str(snaplen(graph)), "--time-stamp-precision=nano", "-Z", "root", "-w", "-"),
             every if every_packet else "tcp",
         )

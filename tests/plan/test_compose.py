@@ -164,7 +164,7 @@ def test_plan_over_shared_wires_is_the_reviewed_one(golden):
 def test_a_lone_sender_before_a_half_duplex_bottleneck_is_captured_before_its_queue():
     plan = str(compose(run_of("smoke", "topology.chain.duplex=half", case="NoMark+RED")))
     mirrored = plan.index("tc filter add dev S-R0 egress matchall action mirred egress mirror")
-    assert mirrored < plan.index("tcpdump -i S-R0-seen -Q inout")
+    assert mirrored < plan.index("tcpdump -n -i S-R0-seen -Q inout")
 
 
 def test_plan_without_captures_is_the_reviewed_one(golden):
