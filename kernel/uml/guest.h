@@ -5,7 +5,7 @@
  * guest.c          the guest's first process, and the words of the program
  * guest_plan.c     carries out the plan of a run, line by line
  * guest_program.c  programs: start, await, interrupt
- * guest_node.c     namespaces, kernel parameters and offloads
+ * guest_node.c     namespaces, kernel parameters, offloads and queues
  * guest_module.c   kernel modules, and the plugins of tc that go with them
  */
 #ifndef UML_GUEST_H
@@ -42,6 +42,7 @@ void stop_programs(char **names);
 void enter_node(const char *node);
 void write_sysctl(const char *key, const char *value);
 void print_sysctl(FILE *to, const char *key);
+uint32_t packets_queued(const char *device);
 void switch_offloads(const char *device, bool on, char **features, FILE *to);
 
 /* guest_module.c */

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The nodes of a run are network namespaces. What would be a program's start
- * for each (nsenter, sysctl, ethtool) is a system call or two here.
+ * for each (nsenter, sysctl, ethtool, tc) is a system call or two here.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/ethtool.h>
+#include <linux/gen_stats.h>
+#include <linux/rtnetlink.h>
 #include <linux/sockios.h>
 #include <net/if.h>
 #include <sched.h>
@@ -125,4 +127,68 @@ void switch_offloads(const char *device, bool on, char **features, FILE *to)
 			ethtool(fd, device, o->get, 0) ? "on" : "off");
 	}
 	close(fd);
+}
+
+static struct rtattr *attribute(struct rtattr *at, int left, int wanted)
+{
+	for (; RTA_OK(at, left); at = RTA_NEXT(at, left))
+		if ((at->rta_type & NLA_TYPE_MASK) == wanted)
+			return at;
+	return NULL;
+}
+
+/* Packets in a queue, as `tc -s qdisc show` has them behind "backlog". */
+static uint32_t packets_in(struct nlmsghdr *message)
+{
+	struct tcmsg *qdisc = NLMSG_DATA(message);
+	struct rtattr *stats = attribute(TCA_RTA(qdisc), (int)TCA_PAYLOAD(message), TCA_STATS2);
+	struct gnet_stats_queue queue = { 0 };
+	struct rtattr *at;
+
+	if (!stats)
+		return 0;
+	at = attribute(RTA_DATA(stats), (int)RTA_PAYLOAD(stats), TCA_STATS_QUEUE);
+	if (at)
+		memcpy(&queue, RTA_DATA(at),
+		       RTA_PAYLOAD(at) < sizeof(queue) ? RTA_PAYLOAD(at) : sizeof(queue));
+	return queue.qlen;
+}
+
+/* Add up the packets in all queues of a device. */
+uint32_t packets_queued(const char *device)
+{
+	struct {
+		struct nlmsghdr head;
+		struct tcmsg body;
+	} request = {
+		.head = {
+			.nlmsg_len = sizeof(request),
+			.nlmsg_type = RTM_GETQDISC,
+			.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP,
+		},
+	};
+	int index = (int)if_nametoindex(device), left;
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	static _Alignas(struct nlmsghdr) char answer[65536];
+	struct nlmsghdr *message;
+	uint32_t packets = 0;
+
+	if (!index || fd < 0 || send(fd, &request, sizeof(request), 0) < 0)
+		fail("cannot ask for the queues of %s: %s", device, strerror(errno));
+	for (;;) {
+		left = (int)recv(fd, answer, sizeof(answer), 0);
+		if (left <= 0)
+			fail("no answer on the queues of %s: %s", device, strerror(errno));
+		for (message = (void *)answer; NLMSG_OK(message, left);
+		     message = NLMSG_NEXT(message, left)) {
+			if (message->nlmsg_type == NLMSG_DONE) {
+				close(fd);
+				return packets;
+			}
+			if (message->nlmsg_type != RTM_NEWQDISC)
+				fail("the kernel refuses to show the queues of %s", device);
+			if (((struct tcmsg *)NLMSG_DATA(message))->tcm_ifindex == index)
+				packets += packets_in(message);
+		}
+	}
 }

@@ -237,39 +237,16 @@ static void do_finish(char **word)
 	finish_programs(word + 1, (epoch + nanoseconds(word[0]) - now()) / NSEC + 1);
 }
 
-static bool queue_is_empty(const char *node, const char *device)
-{
-	char *argv[] = { "tc", "-s", "-j", "qdisc", "show", "dev", (char *)device, NULL };
-	char said[16384];
-	char *at = said;
-	ssize_t n;
-	int fd;
-
-	run_program(node, -1, "/run/queue", argv);
-	fd = open("/run/queue", O_RDONLY | O_CLOEXEC);
-	n = read(fd, said, sizeof(said) - 1);
-	close(fd);
-	if (n <= 0)
-		fail("tc says nothing of %s", device);
-	said[n] = 0;
-	while ((at = strstr(at, "\"qlen\":"))) {
-		at += strlen("\"qlen\":");
-		if (*at != '0')
-			return false;
-	}
-	return true;
-}
-
 static void do_drained(char **word)
 {
 	int64_t until = now() + nanoseconds(word[2]);
 
-	/* What is under way needs a moment anyway, and a look costs a program. */
+	enter_node(word[0]);
 	do {
 		if (now() > until)
 			fail("the queue on %s is not empty after %s s", word[1], word[2]);
 		pass(LOOK_QUEUE_NS);
-	} while (!queue_is_empty(word[0], word[1]));
+	} while (packets_queued(word[1]));
 }
 
 static void do_pass(char **word)
