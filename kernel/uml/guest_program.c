@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,33 +32,6 @@ static void set_overdue(int signal_number)
 	overdue = 1;
 }
 
-/*
- * Where PATH has a program, looked up once; what it has not is left for
- * execve(2) to refuse.
- */
-static __attribute__((noinline)) const char *place_of(const char *name)
-{
-	static char places[16][64];
-	static int n_places;
-	const char *dir = getenv("PATH");
-
-	for (int i = 0; i < n_places; i++)
-		if (!strcmp(strrchr(places[i], '/') + 1, name))
-			return places[i];
-	while (!strchr(name, '/') && dir && *dir && n_places < 16) {
-		int length = (int)strcspn(dir, ":");
-		char *place = places[n_places];
-		int n = snprintf(place, sizeof(places[0]), "%.*s/%s", length, dir, name);
-
-		if (n < (int)sizeof(places[0]) && !access(place, X_OK)) {
-			n_places++;
-			return place;
-		}
-		dir += length + (dir[length] == ':');
-	}
-	return name;
-}
-
 /* In the child of vfork: put a file in the place of a descriptor. */
 static bool redirect(int to, const char *path)
 {
@@ -79,7 +51,6 @@ static pid_t spawn(const char *node, int input, const char *output,
 		   const char *errors, char **argv)
 {
 	static int nothing = -1, error;
-	const char *place = place_of(argv[0]);
 	pid_t pid;
 
 	enter_node(node);
@@ -90,7 +61,7 @@ static pid_t spawn(const char *node, int input, const char *output,
 	if (!pid) {
 		if (dup2(input < 0 ? nothing : input, 0) == 0 &&
 		    redirect(1, output) && redirect(2, errors))
-			execve(place, argv, environ);
+			execvp(argv[0], argv);
 		error = errno;	/* of the parent, whose memory this is */
 		_exit(127);
 	}
