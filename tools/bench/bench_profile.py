@@ -4,7 +4,7 @@ One core makes runs of 100 flows through RED, 1 s and 300 s of traffic, without 
 what the differences leave is each part's own.  Rounds take turns, and medians are told, so that
 a machine that is slow for a while is slow for all of them.
 
-    python -m tools.bench.bench_profile [--rounds N] [--json]
+    python -m tools.bench.bench_profile [--rounds N] [--kernel 7.3] [--json]
 """
 
 from __future__ import annotations
@@ -52,9 +52,11 @@ class Times:
     system: float  #: and of the host's kernel for them
 
 
-def measure(bed: Testbed, rounds: int) -> dict[str, Any]:
+def measure(bed: Testbed, rounds: int, kernel: str = "") -> dict[str, Any]:
     """Return the parts of a run, medians over ``rounds``, in seconds of one core."""
-    runs = {name: chapter_run(LONG_S, *settings) for name, settings in _SETTINGS.items()}
+    # Linux 2.2's switches are with 6.12 alone.
+    own = (f"kernel='{kernel}'", "tcp.linux22={}") if kernel else ()
+    runs = {name: chapter_run(LONG_S, *own, *settings) for name, settings in _SETTINGS.items()}
     found: dict[str, list[Times]] = {name: [] for name in runs}
     with one_core():
         for _ in range(rounds):
@@ -120,11 +122,12 @@ def table(report: dict[str, Any]) -> Table:
 
 def main(
     rounds: Annotated[int, typer.Option("--rounds", min=1, help="Rounds.")] = 5,
+    kernel: Annotated[str, typer.Option("--kernel", help="Version of Linux or name.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
 ) -> None:
     """Tell the parts of a run apart, on one core."""
     try:
-        report = measure(testbed("uml"), rounds)
+        report = measure(testbed("uml"), rounds, kernel)
     except LabError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(error.exit_status) from None
