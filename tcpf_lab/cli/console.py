@@ -371,7 +371,8 @@ def ensure_kernel(choice: Choice) -> None:
         guests.ensure_up(Announcer())
     if choice.testbed_name != "uml":
         return
-    for wanted in dict.fromkeys(run.experiment.kernel or "" for run in choice.runs):
+    kernels = dict.fromkeys(run.experiment.kernel or "" for run in choice.runs)
+    for wanted in kernels:
         if registered.is_name(wanted):
             _ensure_registered(wanted)
             continue
@@ -380,14 +381,11 @@ def ensure_kernel(choice: Choice) -> None:
             for problem in kernel.damaged(recipe=needed):
                 complain(f"kernel {problem}; it is built again")
             build_kernel(None, version=wanted)
-    without_effect = (
-        preflight.effect_problem(
-            compose(run), registered.require(run.experiment.kernel or "").version
-        )
-        for run in campaign.samples(choice)
-    )
-    for text in filter(None, without_effect):
-        _warn_once(text)
+    versions = {wanted: registered.require(wanted).version for wanted in kernels}
+    for run in campaign.samples(choice):
+        text = preflight.effect_problem(compose(run), versions[run.experiment.kernel or ""])
+        if text:
+            _warn_once(text)
 
 
 def on_available_kernel(choice: Choice) -> Choice:

@@ -737,17 +737,17 @@ def test_what_a_later_linux_brought_needs_that_kernel(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "version", "told"),
+    ("value", "version", "named"),
     [
         *(("0", "7.3.4", True), ("2", "6.17", True), ("1", "7.3.4", False)),
         *(("0", "6.16.9", False), ("off", "7.3.4", False)),
     ],
 )
 def test_a_sysctl_that_a_later_linux_does_not_heed_is_named(
-    value: str, version: str, told: bool
+    value: str, version: str, named: bool
 ) -> None:
     plan = replace(EMPTY, phases=(Phase("", (Sysctl("S", "net.ipv4.tcp_recovery", value),)),))
-    assert bool(preflight.effect_problem(plan, version)) is told
+    assert bool(preflight.effect_problem(plan, version)) is named
 
 
 @pytest.mark.parametrize(

@@ -382,7 +382,7 @@ def present() -> Iterator[Kernel]:
     """Find the kernels of versions, in all variants, that are built from the present recipe."""
     facts = (read_facts(path) for path in cache_directory().glob(f"[!.]*/{FACTS}"))
     kinds = {
-        (".".join(each["version"].split(".")[:2]), each["variant"])
+        (uml_recipe.series_of(each["version"]), each["variant"])
         for each in facts
         if _sound(each) and each["variant"] in uml_recipe.VARIANTS
     }
@@ -394,7 +394,7 @@ def present() -> Iterator[Kernel]:
 def built_versions() -> list[str]:
     """List the versions of Linux, as 7.3, whose kernels are built from the present recipe."""
     found = (kernel.version for kernel in present() if kernel.variant == "standard")
-    return sorted({".".join(each.split(".")[:2]) for each in found}, key=uml_recipe.in_numbers)
+    return sorted(map(uml_recipe.series_of, found), key=uml_recipe.in_numbers)
 
 
 def any_built() -> Kernel | None:

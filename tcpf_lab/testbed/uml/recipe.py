@@ -299,6 +299,11 @@ def _incomplete(missing: Path) -> KernelBuildError:
     )
 
 
+def series_of(version: str) -> str:
+    """Give the first two numbers of a version: 6.12 of 6.12.117."""
+    return ".".join(version.split(".")[:2])
+
+
 def in_numbers(version: str) -> tuple[int, ...]:
     """Give a version as numbers, by which versions are in order: 6.2 is before 6.12.
 
@@ -366,7 +371,7 @@ def check_version(found: str, recipe: Recipe, source: Path) -> None:
             f"configuration and patches are for {recipe.version}",
             where=str(source),
             hint=f"give --source TARBALL of linux-{recipe.version}.x, or name the version: "
-            f"`{command('kernel', 'build', '.'.join(found.split('.')[:2]))}`",
+            f"`{command('kernel', 'build', series_of(found))}`",
         )
 
 
@@ -584,11 +589,14 @@ def configure(recipe: Recipe, shop: Workshop, of_source: str = "") -> None:
     """
     note = shop.tree.with_name("configured")
     config = shop.tree / ".config"
-    how = [BUILD_FORMAT, MAKE, MAKE_ENVIRONMENT, compiler_version()]
-    if of_source and config.exists() and note.exists():
-        inputs = _digest([how, recipe.config, of_source, sha256_of(config)])
-        if note.read_text(encoding="ascii") == inputs:
-            return
+    how = [BUILD_FORMAT, MAKE, MAKE_ENVIRONMENT, compiler_version(), recipe.config, of_source]
+
+    def state() -> str:
+        return _digest([*how, sha256_of(config)])
+
+    known = note.read_text(encoding="ascii") if config.exists() and note.exists() else ""
+    if of_source and known and known == state():
+        return
     note.unlink(missing_ok=True)
     shop.progress("configure", 0.0)
     fragment = shop.log.with_name("fragment")
@@ -604,8 +612,7 @@ def configure(recipe: Recipe, shop: Workshop, of_source: str = "") -> None:
             hint="check the option's 'depends on' in its Kconfig file, or remove the line",
         )
     if of_source:
-        inputs = _digest([how, recipe.config, of_source, sha256_of(config)])
-        note.write_text(inputs, encoding="ascii")
+        note.write_text(state(), encoding="ascii")
     shop.progress("configure", 1.0)
 
 

@@ -256,7 +256,7 @@ def look(
         raise RequestError(
             "neither a git tree nor a tarball", where=str(what.source), hint="--source PATH"
         )
-    series = ".".join(source.version.split(".")[:2])
+    series = uml_recipe.series_of(source.version)
     kind = "git" if what.source.is_dir() else "tarball"
     added = uml_recipe.Added(kind, what.patches, what.lines())
     try:

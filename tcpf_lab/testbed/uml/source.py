@@ -54,7 +54,7 @@ def build(
         return build_registered(registered.get(version), progress, variant)
     if tarball is not None and not version:
         _, found = uml_recipe.source_version(tarball)
-        version = ".".join(found.split(".")[:2])
+        version = uml_recipe.series_of(found)
     recipe = uml_recipe.load(variant=variant, version=version)
     source = tarball or obtain(recipe.version, progress)
     return uml_kernel.build(source, None, progress, recipe)
