@@ -28,6 +28,7 @@ from tcpf_lab.testbed.base import IN_VIRTUAL_TIME, bound
 from tcpf_lab.testbed.steal import RunQueueWait, TimeWithoutSteal
 from tcpf_lab.testbed.uml import guest_plan, preflight, registered
 from tcpf_lab.testbed.uml import kernel as uml_kernel
+from tcpf_lab.testbed.uml.memory import memory_file
 from tcpf_lab.testbed.uml.recipe import in_numbers, plugin_of
 
 #: How often a waiting worker checks whether to stop, s.
@@ -58,8 +59,9 @@ def run_guest(
     environment: Mapping[str, str],
     console: BinaryIO,
     deadline: float,
+    descriptors: Sequence[int] = (),
 ) -> int | None:
-    """Run the guest in ``directory`` to its end.
+    """Run the guest in ``directory`` to its end; it inherits ``descriptors``.
 
     Returns
     -------
@@ -80,6 +82,7 @@ def run_guest(
         stdout=console,
         stderr=subprocess.STDOUT,
         start_new_session=True,
+        pass_fds=descriptors,
     )
     try:
         return _wait(guest, deadline)
@@ -320,19 +323,19 @@ class UmlTestbed:
 
     def execute(self, plan: Plan, run: RunFiles, seed: int) -> None:
         """Boot a guest, let it execute ``plan``, and remove all its processes and files."""
-        _prepare(run, plan, self.kernel_of(plan))
-        console = run.log / "console.txt"
+        command, memory_mb = self._command(plan, seed), self._memory_mb(plan)
+        memory_directory = preflight.memory_directory(memory_mb) or Path("/tmp")  # noqa: S108
         deadline = self.watchdog_base + plan.slowness * plan.virtual_seconds
+        _prepare(run, plan, self.kernel_of(plan))
         started = time.monotonic()
-        try:
-            with console.open("wb") as sink:
-                status = run_guest(
-                    self._command(plan, seed), run.root, self._environment(plan), sink, deadline
-                )
-        finally:
-            _clean(run)
-        elapsed = time.monotonic() - started
-        judge(run, status, elapsed, deadline, self._memory_mb(plan))
+        with memory_file(memory_directory) as memory:
+            environment = _environment(memory_directory, memory)
+            try:
+                with (run.log / "console.txt").open("wb") as sink:
+                    status = run_guest(command, run.root, environment, sink, deadline, (memory,))
+            finally:
+                _clean(run)
+            judge(run, status, time.monotonic() - started, deadline, memory_mb)
 
     def facts(self, plan: Plan) -> dict[str, Any]:
         """Describe kernel, programs, and the modules that ``plan`` loads by version and content."""
@@ -383,14 +386,15 @@ class UmlTestbed:
             f"init=/proc/self/cwd/{PROGRAMS_LINK}/tcpf-guest",
         ]
 
-    def _environment(self, plan: Plan) -> dict[str, str]:
-        """UML keeps its memory in a file under TMPDIR and a directory of its own under HOME."""
-        memory = preflight.memory_directory(self._memory_mb(plan))
-        return {
-            "PATH": os.defpath,
-            "HOME": ".",
-            "TMPDIR": str(memory or "/tmp"),  # noqa: S108
-        }
+
+def _environment(directory: Path, memory: int) -> dict[str, str]:
+    """UML tries TMPDIR even if its memory is given, and makes a directory of its own in HOME."""
+    return {
+        "PATH": os.defpath,
+        "HOME": ".",
+        "TMPDIR": str(directory),
+        "UML_MEMORY_FD": str(memory),
+    }
 
 
 def _prepare(run: RunFiles, plan: Plan, kernel: uml_kernel.Kernel) -> None:
