@@ -39,7 +39,7 @@ HOST = "host"
 #: Lengths of the chain.
 SHORT, LONG = 1, 9
 #: How often each kind of work is done: few and many times.
-PACKETS = (2_048, 102_400)
+PACKETS = (2_048, 409_600)
 REPEATED: dict[str, tuple[tuple[int, int], tuple[str, ...]]] = {
     "call": ((1_000, 21_000), ()),
     "wake": ((1_000, 11_000), ()),
