@@ -39,8 +39,9 @@ HEAD = struct.Struct("<8sIIQq")
 MAGIC = b"tcpuser1"
 #: A transfer of which nothing has arrived after so long is stuck, unless timeouts account for it.
 STUCK_NS = 60_000_000_000
-#: The longest that a sender waits for its first timeout (RFC 6298, 5.7: after a lost SYN).
-FIRST_RTO_NS = 3_000_000_000
+#: The longest first timeout of a sender (RFC 6298, 5.7: after a lost SYN), how often it can double,
+#: and Linux's longest (``TCP_RTO_MAX``).
+FIRST_RTO_NS, DOUBLED, LONGEST_RTO_NS = 3_000_000_000, 5, 120_000_000_000
 _NAMED = 5
 
 
@@ -117,15 +118,17 @@ def users_connected(files: RunFiles, run: Record) -> CheckResult:
 def users_finished(files: RunFiles, run: Record) -> CheckResult:
     """Every user must have done all the time what users do, and every transfer have ended well.
 
-    What is under way at the end may be so if anything of it has arrived within a minute, or if it
-    has been repeated all the time: each timeout doubles the next (RFC 6298, 5.5).
+    What is under way at the end may be so if anything of it has arrived within a minute, or if its
+    sender has retransmitted all the time: each timeout doubles the next (RFC 6298, 5.5).
     """
     transfers = read_transfers(files, run.expect["users"], run.clocks)
     state = transfers["state"]
     until = run.window_ns[1] - run.epoch_ns
     underway = transfers[state == UNDERWAY]
-    timeouts = np.where(underway["timeouts"] == UNTOLD, 0, underway["timeouts"])
-    excused = np.maximum(STUCK_NS, FIRST_RTO_NS * (2.0 ** (timeouts + 1) - 1))
+    timeouts = np.where(underway["timeouts"] == UNTOLD, 0.0, underway["timeouts"])
+    doubled = np.minimum(timeouts, DOUBLED)
+    waited = FIRST_RTO_NS * (2.0 ** (doubled + 1) - 1) + LONGEST_RTO_NS * (timeouts - doubled)
+    excused = np.maximum(STUCK_NS, waited)
     stuck = underway[(underway["acked"] == 0) & (until - underway["start_ns"] > excused)]
     late = transfers[(state == THINKING) & (transfers["end_ns"] < until)]
     failed = transfers[state == FAILED]

@@ -174,6 +174,11 @@ def test_users_who_did_well_pass(run: RunFiles) -> None:
             "users_finished",
             "1 transfers are stuck: user 0 number 3",
         ),
+        (
+            [*DONE, (0, 3, -600_000, 3000, 700, 0, 8, 8, UNDERWAY), LAST[1]],  # 549 s at most
+            "users_finished",
+            "1 transfers are stuck: user 0 number 3",
+        ),
         ([row for row in DONE if row[0] == 0], "users_finished", "1 of 2 users are in the records"),
     ],
 )
