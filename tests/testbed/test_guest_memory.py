@@ -32,6 +32,13 @@ def test_guests_at_the_same_time_get_different_memory(tmp_path):
         assert not os.path.sameopenfile(one, other)
 
 
+def test_kept_memory_is_room_for_the_next_guest(tmp_path):
+    with memory.memory_file(tmp_path) as file:
+        os.pwrite(file, bytes(2**20), 0)
+        assert memory.kept_bytes(tmp_path) == 0
+    assert memory.kept_bytes(tmp_path) >= 2**20
+
+
 def test_memory_of_a_guest_that_failed_is_given_to_none(tmp_path):
     use(tmp_path)
     with pytest.raises(RuntimeError), memory.memory_file(tmp_path):

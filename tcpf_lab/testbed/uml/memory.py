@@ -16,7 +16,7 @@ from typing import IO
 
 #: A file that holds more than this is not kept: larger guests run for long.
 KEPT_BYTES = 256 * 2**20
-_kept: list[tuple[Path, IO[bytes]]] = []
+_kept: dict[Path, IO[bytes]] = {}
 
 
 @contextmanager
@@ -31,25 +31,30 @@ def memory_file(directory: Path) -> Iterator[int]:
     OSError
         If it cannot be made.
     """
-    file = next((file for at, file in _kept if at == directory), None)
-    if file is None:
-        file = tempfile.TemporaryFile(dir=directory)  # noqa: SIM115
-    else:
-        _kept.remove((directory, file))
+    file = _kept.pop(directory, None) or tempfile.TemporaryFile(dir=directory)  # noqa: SIM115
     try:
         yield file.fileno()
     except BaseException:
         file.close()
         raise
-    if os.fstat(file.fileno()).st_blocks * 512 > KEPT_BYTES:
+    if directory in _kept or _held(file) > KEPT_BYTES:
         file.close()
     else:
-        _kept.append((directory, file))
+        _kept[directory] = file
+
+
+def kept_bytes(directory: Path) -> int:
+    """Return what this process's next guest need not take of the space in ``directory``."""
+    return _held(_kept[directory]) if directory in _kept else 0
+
+
+def _held(file: IO[bytes]) -> int:
+    return os.fstat(file.fileno()).st_blocks * 512
 
 
 def _leave_to_parent() -> None:
     """A process that was forked gives its guests other files than its parent."""
-    for _, file in _kept:
+    for file in _kept.values():
         file.close()
     _kept.clear()
 

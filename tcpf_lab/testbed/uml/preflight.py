@@ -27,6 +27,7 @@ from tcpf_lab.spec.tcp import ECN, LINUX22_SYSCTL
 from tcpf_lab.spec.words import unknown
 from tcpf_lab.testbed.base import Check
 from tcpf_lab.testbed.uml import kernel
+from tcpf_lab.testbed.uml.memory import kept_bytes
 from tcpf_lab.testbed.uml.recipe import in_numbers, load
 
 #: Programs of the host that every plan needs in the guest, and those that start it.
@@ -254,7 +255,7 @@ def _unfit(path: Path, memory_mb: int) -> str | None:
     space = os.statvfs(path)
     if space.f_flag & os.ST_NOEXEC:
         return f"{path} is mounted noexec"
-    free_mb = space.f_bavail * space.f_frsize // 2**20
+    free_mb = (space.f_bavail * space.f_frsize + kept_bytes(path)) // 2**20
     if free_mb < memory_mb * len(os.sched_getaffinity(0)):
         return f"{path} has only {free_mb} MB free"
     return None
