@@ -66,7 +66,7 @@ def run_guest(
     Returns
     -------
     int or None
-        Exit status, negative for a signal; None if it was killed after ``deadline`` seconds in
+        Exit status, negative for a signal; None if it was killed after ``deadline`` seconds
         without CPU steal and without waiting for a processor.
 
     Raises
@@ -388,7 +388,7 @@ class UmlTestbed:
 
 
 def _environment(directory: Path, memory: int) -> dict[str, str]:
-    """UML tries TMPDIR even if its memory is given, and makes a directory of its own in HOME."""
+    """UML checks TMPDIR even if its memory is given, and makes a directory of its own in HOME."""
     return {
         "PATH": os.defpath,
         "HOME": ".",
