@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from tcpf_lab.base.errors import LabError
 from tcpf_lab.trace.analysis import KINDS, analyse
 from tools.bench import __main__ as bench
-from tools.bench import bench_cost, bench_profile, bench_trace, endless, peer
+from tools.bench import bench_cost, bench_hop, bench_profile, bench_trace, endless, peer
 
 
 def ran(wall: float) -> dict[str, Any]:
@@ -130,6 +131,19 @@ def test_memory_and_processor_time_of_a_command_are_measured() -> None:
     assert bench_trace.run(["true"]).memory < 40_000_000  # and not what this process has
     with pytest.raises(LabError, match="status 3: no"):
         bench_trace.run([sys.executable, "-c", "import sys; sys.stderr.write('no'); sys.exit(3)"])
+
+
+def test_cost_of_a_hop_is_apart_from_those_of_its_ends_and_of_set_up() -> None:
+    each_us = {"call": 11.0, "wake": 12.0, "start": 1500.0}
+
+    def place(command: Sequence[str]) -> float:
+        if command[0] == "sh":
+            *_, hops, _, count = command
+            return 3.0 + (0.6 + 0.2 * int(hops)) * int(count) / 1e6
+        return 1.0 + each_us[command[1]] * int(command[2]) / 1e6
+
+    found = bench_hop.costs(place, Path("hop"))
+    assert found == pytest.approx({"hop": 0.2, "ends": 0.6, **each_us})
 
 
 def test_parts_of_a_run_are_what_its_kinds_differ_by() -> None:

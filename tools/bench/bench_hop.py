@@ -1,10 +1,11 @@
 """What a packet's hop, a system call, a wake-up and a program start cost in a guest and outside.
 
-The same shell script makes a chain of network namespaces joined by veth, and sends UDP packets of
-1000 bytes through it, in a guest of each kernel and in namespaces of the host's own kernel.  The
-same program (``hop.c``) does the rest.  Processor time of all processes counts; what many take more
-than few, divided by their number, is the cost of one, and what a long chain takes more than a
-short one is that of its further hops.
+A shell script (``hop.sh``) makes a chain of network namespaces joined by veth and sends UDP packets
+of 1000 bytes through it; a program (``hop.c``) repeats the rest.  Both run in a guest of each
+kernel and in namespaces of the host's own.  The difference between many and few, divided by that of
+their numbers, is the cost of one; the difference between a long and a short chain is that of its
+further hops.  Processor time of processes counts, not that of the host's kernel threads
+(ksoftirqd).
 
     python -m tools.bench.bench_hop [--rounds N] [--kernel 6.12 --kernel 7.3] [--json]
 """
@@ -141,7 +142,7 @@ def table(report: dict[str, dict[str, float]]) -> Table:
     for place in report:
         made.add_column(place, justify="right")
     for kind, label in LABELS.items():
-        made.add_row(label, *(f"{costs[kind]:.2f}" for costs in report.values()))
+        made.add_row(label, *(f"{of_place[kind]:.2f}" for of_place in report.values()))
     return made
 
 

@@ -1,8 +1,8 @@
 """Where the time of a run goes: boot and set-up, packets, captures, analysis.
 
 One core makes runs of 100 flows through RED, 1 s and 300 s of traffic, without and with captures;
-what the differences leave is each part's own.  Rounds take turns, and medians are told, so that
-a machine that is slow for a while is slow for all of them.
+what the differences leave is each part's own.  Rounds take turns, and medians count, so that a
+machine that is slow for a while is slow for all of them.
 
     python -m tools.bench.bench_profile [--rounds N] [--kernel 7.3] [--json]
 """
@@ -54,7 +54,7 @@ class Times:
 
 def measure(bed: Testbed, rounds: int, kernel: str = "") -> dict[str, Any]:
     """Return the parts of a run, medians over ``rounds``, in seconds of one core."""
-    # Linux 2.2's switches are with 6.12 alone.
+    # Only 6.12 has Linux 2.2's switches.
     own = (f"kernel='{kernel}'", "tcp.linux22={}") if kernel else ()
     runs = {name: chapter_run(LONG_S, *own, *settings) for name, settings in _SETTINGS.items()}
     found: dict[str, list[Times]] = {name: [] for name in runs}
