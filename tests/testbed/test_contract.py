@@ -18,6 +18,7 @@ from tcpf_lab.plan.step import (
     AddNode,
     AgreeEpoch,
     Command,
+    Drained,
     End,
     Finish,
     LetPass,
@@ -226,6 +227,18 @@ def test_failing_command_is_named_with_its_status_and_what_it_said(bed, run, unt
     assert "status 3" in text
     assert "cannot do that" in text
     untouched()
+
+
+@pytest.mark.parametrize("bed", BEDS[1:], indirect=True)
+def test_queue_is_awaited_and_named_if_it_does_not_empty(bed, run):
+    slow = "tc qdisc add dev S-R0 root tbf rate 8kbit burst 1600 limit 100000"
+    send = "import socket; s = socket.socket(2, 2); "
+    send += "[s.sendto(bytes(958), ('10.0.0.2', 9)) for _ in range(4)]"
+    queue = (*ADDRESSES, Command("S", tuple(slow.split())))
+    packets = Command("S", (sys.executable, "-c", send))
+    bed.execute(of(LINK, (*queue, packets, Drained("S", "S-R0", 10.0))), run, seed=1)
+    with pytest.raises(TestbedError, match=r"the queue on S-R0 is not empty after 0\.5 s"):
+        bed.execute(of(LINK, (*queue, packets, Drained("S", "S-R0", 0.5))), run, seed=1)
 
 
 def test_module_that_does_not_exist_is_named_before_anything_is_touched(bed, untouched):
