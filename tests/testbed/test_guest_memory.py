@@ -14,11 +14,11 @@ def nothing_kept():
     memory._leave_to_parent()
 
 
-def use(directory):
-    """Touch a page as a guest does, and return what tells the file from others."""
-    with memory.memory_file(directory) as file:
-        before = os.pread(file, 1, 0)
-        os.pwrite(file, b"x", 0)
+def use(directory, keep=True):
+    """Touch a page as a guest does, and return what was there."""
+    with memory.memory_file(directory, keep) as given:
+        before = os.pread(given.file.fileno(), 1, 0)
+        os.pwrite(given.file.fileno(), b"x", 0)
         return before
 
 
@@ -29,14 +29,28 @@ def test_next_guest_gets_the_same_memory(tmp_path):
 def test_guests_at_the_same_time_get_different_memory(tmp_path):
     use(tmp_path)
     with memory.memory_file(tmp_path) as one, memory.memory_file(tmp_path) as other:
-        assert not os.path.sameopenfile(one, other)
+        assert not os.path.sameopenfile(one.file.fileno(), other.file.fileno())
 
 
 def test_kept_memory_is_room_for_the_next_guest(tmp_path):
-    with memory.memory_file(tmp_path) as file:
-        os.pwrite(file, bytes(2**20), 0)
+    with memory.memory_file(tmp_path) as given:
+        os.pwrite(given.file.fileno(), bytes(2**20), 0)
         assert memory.kept_bytes(tmp_path) == 0
     assert memory.kept_bytes(tmp_path) >= 2**20
+
+
+def test_a_guest_that_must_not_see_old_contents_gets_memory_of_its_own(tmp_path):
+    use(tmp_path)
+    assert use(tmp_path, keep=False) == b""
+    assert use(tmp_path) == b"x"
+
+
+def test_memory_of_many_guests_is_put_into_huge_pages(tmp_path):
+    def huge():
+        with memory.memory_file(tmp_path) as given:
+            return "UML_MEMORY_HUGE" in given.environment
+
+    assert [huge() for _ in range(10)] == [False] * 8 + [True] * 2
 
 
 def test_memory_of_a_guest_that_failed_is_given_to_none(tmp_path):

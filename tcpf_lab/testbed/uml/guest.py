@@ -328,11 +328,19 @@ class UmlTestbed:
         deadline = self.watchdog_base + plan.slowness * plan.virtual_seconds
         _prepare(run, plan, self.kernel_of(plan))
         started = time.monotonic()
-        with memory_file(memory_directory) as memory:
-            environment = _environment(memory_directory, memory)
+        # A kernel under development may rely on memory that it has not written.
+        keep = not registered.is_name(plan.kernel or "")
+        with memory_file(memory_directory, keep) as memory:
+            given = (memory.file.fileno(),)
+            environment = {
+                "PATH": os.defpath,
+                "HOME": ".",  # a directory is made there
+                "TMPDIR": str(memory_directory),  # checked even if memory is given
+                **memory.environment,
+            }
             try:
                 with (run.log / "console.txt").open("wb") as sink:
-                    status = run_guest(command, run.root, environment, sink, deadline, (memory,))
+                    status = run_guest(command, run.root, environment, sink, deadline, given)
             finally:
                 _clean(run)
             judge(run, status, time.monotonic() - started, deadline, memory_mb)
@@ -385,16 +393,6 @@ class UmlTestbed:
             "ssl=null",
             f"init=/proc/self/cwd/{PROGRAMS_LINK}/tcpf-guest",
         ]
-
-
-def _environment(directory: Path, memory: int) -> dict[str, str]:
-    """UML checks TMPDIR even if its memory is given, and makes a directory of its own in HOME."""
-    return {
-        "PATH": os.defpath,
-        "HOME": ".",
-        "TMPDIR": str(directory),
-        "UML_MEMORY_FD": str(memory),
-    }
 
 
 def _prepare(run: RunFiles, plan: Plan, kernel: uml_kernel.Kernel) -> None:
