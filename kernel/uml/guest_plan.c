@@ -2,10 +2,9 @@
 /*
  * The plan of a run, carried out by the guest's first process.
  *
- * A shell would do, but in a User-Mode Linux guest each fork costs some 100
- * page faults and each page fault 20 us: half of a short run. Here programs
- * are started by vfork from one small process, and only where a program is
- * what the plan asks for.
+ * A shell would do, but each fork and each page fault is a stop of a process of
+ * User-Mode Linux. Here programs are started by vfork from one small process,
+ * and only where a program is what the plan asks for.
  *
  * log/guest.plan has one instruction per line, its words separated by tabs;
  * NODE "-" is the guest itself, OUTPUT and ERRORS "-" the console.

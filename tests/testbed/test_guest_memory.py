@@ -50,7 +50,7 @@ def test_memory_of_many_guests_is_put_into_huge_pages(tmp_path):
         with memory.memory_file(tmp_path) as given:
             return "UML_MEMORY_HUGE" in given.environment
 
-    assert [huge() for _ in range(10)] == [False] * 8 + [True] * 2
+    assert [huge() for _ in range(6)] == [False] * memory.HUGE_AFTER + [True] * 2
 
 
 def test_memory_of_a_guest_that_failed_is_given_to_none(tmp_path):

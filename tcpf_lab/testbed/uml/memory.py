@@ -17,8 +17,8 @@ from typing import IO
 
 #: A file that holds more than this is not kept: larger guests run for long.
 KEPT_BYTES = 384 * 2**20
-#: Guests after which huge pages are worth it: they cost what they save in about ten runs.
-HUGE_AFTER = 8
+#: Guests after which huge pages are worth it: they cost what they save in four to ten runs.
+HUGE_AFTER = 4
 
 
 @dataclass
