@@ -329,8 +329,8 @@ class UmlTestbed:
         _prepare(run, plan, self.kernel_of(plan))
         started = time.monotonic()
         # A kernel under development may rely on memory that it has not written.
-        keep = not registered.is_name(plan.kernel or "")
-        with memory_file(memory_directory, keep) as memory:
+        empty = registered.is_name(plan.kernel or "")
+        with memory_file(memory_directory, empty) as memory:
             given = (memory.file.fileno(),)
             environment = {
                 "PATH": os.defpath,

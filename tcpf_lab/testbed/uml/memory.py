@@ -44,27 +44,30 @@ _kept: dict[Path, Memory] = {}
 
 
 @contextmanager
-def memory_file(directory: Path, keep: bool = True) -> Iterator[Memory]:
+def memory_file(directory: Path, empty: bool = False) -> Iterator[Memory]:
     """Give a file in ``directory`` that no other guest uses.
 
-    With ``keep`` it may have old contents, and is kept for this process's next guest unless an
-    exception says that this one may not have ended.
+    It is kept for this process's next guest, which finds the old contents unless it asks for an
+    ``empty`` one, except after an exception: then this guest may not have ended.
 
     Raises
     ------
     OSError
         If it cannot be made.
     """
-    memory = _kept.pop(directory, None) if keep else None
+    memory = _kept.pop(directory, None)
     if memory is None:
         memory = Memory(tempfile.TemporaryFile(dir=directory))  # noqa: SIM115
+    if empty:
+        memory.file.truncate(0)
+        memory.guests = 0
     try:
         yield memory
     except BaseException:
         memory.file.close()
         raise
     memory.guests += 1
-    if not keep or directory in _kept or memory.held_bytes > KEPT_BYTES:
+    if directory in _kept or memory.held_bytes > KEPT_BYTES:
         memory.file.close()
     else:
         _kept[directory] = memory
