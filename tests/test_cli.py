@@ -58,6 +58,16 @@ def test_failed_run_is_exit_status_1_and_named(quick, spec, fake, monkeypatch):
     assert "1 of 3 runs failed" in complaints
 
 
+def test_stale_run_whose_repetition_failed_is_left_out(quick, spec, fake, monkeypatch, tmp_path):
+    monkeypatch.setitem(registry.TESTBEDS, "fake", lambda: replace(fake, kernel="another kernel"))
+    quick("run", spec, "--testbed", "fake")
+    monkeypatch.setitem(registry.TESTBEDS, "fake", lambda: replace(fake, failing_seeds=(2,)))
+    quick("run", spec, "--testbed", "fake")
+    table = tmp_path / "results" / "tiny" / "fake" / "table.csv"
+    (row,) = csv.DictReader(io.StringIO(table.read_text()))
+    assert (row["n"], row["valid_runs"]) == ("3", "2")
+
+
 def test_json_is_printed_even_if_no_run_is_good_enough_for_a_table(lab, spec, monkeypatch):
     def nothing_usable(*_, **__):
         raise TestbedError("no usable run")

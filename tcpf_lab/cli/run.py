@@ -70,7 +70,7 @@ def run(
     report, problem = None, None
     if len(failed) < len(chosen.runs):
         try:
-            report = reporting.report(chosen, include_invalid=include_invalid)
+            report = reporting.report(chosen, events=outcome, include_invalid=include_invalid)
         except LabError as error:
             problem = error  # a script needs the runs' outcomes all the same
     if as_json:

@@ -177,8 +177,14 @@ def _made(part: Part) -> str:
     return f"{' or '.join(generators)}, {conditions(run.experiment for run in part.runs)}"
 
 
-def sources(choice: Choice) -> tuple[Source, ...]:
-    """Say which runs a report is made from, experiment by experiment."""
+def sources(choice: Choice, events: Iterable[Event] = ()) -> tuple[Source, ...]:
+    """Say which runs a report is made from, experiment by experiment.
+
+    Runs that ``events`` say have just been made or examined are not examined again.
+    """
+    complete = {
+        (event.run.experiment.name, event.run.id) for event in events if event.kind != "failed"
+    }
     return tuple(
         Source(
             files=part.files,
@@ -191,7 +197,7 @@ def sources(choice: Choice) -> tuple[Source, ...]:
             level=part.level.level,
             settings=(*part.level.settings, *choice.request.overrides),
         )
-        for part, states in choice.states()
+        for part, states in choice.states(complete)
     )
 
 

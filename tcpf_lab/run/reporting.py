@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -28,6 +28,7 @@ from tcpf_lab.report.section import CellResult, Document, Section, gather
 from tcpf_lab.results.command import command
 from tcpf_lab.results.layout import OUTCOME, PACKED
 from tcpf_lab.run.campaign import sources
+from tcpf_lab.run.runner import Event
 from tcpf_lab.run.selection import Choice, choose
 from tcpf_lab.run.sides import Sides
 from tcpf_lab.spec.words import one_of
@@ -58,6 +59,7 @@ def formats_of(words: str) -> tuple[str, ...]:
 def report(
     choice: Choice,
     *,
+    events: Iterable[Event] = (),
     include_invalid: bool = False,
     formats: Collection[str] = USUAL,
     reference: Path | None = None,
@@ -68,6 +70,8 @@ def report(
     ----------
     choice : Choice
         The runs.
+    events : iterable of Event
+        What has just been done: these runs are not examined again.
     include_invalid : bool
         Let runs that failed a check into the means.
     formats : collection of str
@@ -90,7 +94,7 @@ def report(
     implied |= {"svg"} if {"html", "pdf"} & set(formats) or reference is not None else set()
     written = write_report(
         choice.files,
-        sources(choice),
+        sources(choice, events),
         choice.title or choice.name,
         again=command("run", *choice.words()),
         collection=choice.collection,

@@ -6,7 +6,7 @@ To choose runs needs nothing of what makes or reads them, and takes no time to l
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -144,13 +144,24 @@ class Choice:
         """Give the words of a command line that choose the same."""
         return self.request.words()
 
-    def states(self) -> Iterator[tuple[Part, list[tuple[Run, RunState]]]]:
-        """Tell for each run whether it is complete, stale (and why), failed or missing."""
-        from tcpf_lab.run.runner import examine
+    def states(
+        self, complete: Container[tuple[str, str]] = ()
+    ) -> Iterator[tuple[Part, list[tuple[Run, RunState]]]]:
+        """Tell for each run whether it is complete, stale (and why), failed or missing.
+
+        Those ``complete``, by experiment and id, are not examined.
+        """
+        from tcpf_lab.run.runner import RunState, State, examine
 
         identity = registry.identity(self.testbed_name)
+
+        def state(run: Run, part: Part) -> RunState:
+            if (run.experiment.name, run.id) in complete:
+                return RunState(State.COMPLETE)
+            return examine(run, part.files, identity)
+
         for part in self.parts:
-            yield part, [(run, examine(run, part.files, identity)) for run in part.runs]
+            yield part, [(run, state(run, part)) for run in part.runs]
 
 
 def choose(request: RunRequest) -> Choice:
