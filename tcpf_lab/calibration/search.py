@@ -533,10 +533,7 @@ def _close_look(search: Search) -> int:
 def _added(search: Search, point: Point) -> int:
     """Count the runs of a setting that the search does not make of it as a point."""
     wanted = (wanted_of(search, [point]), search.wanted([point]))
-    every, own = (
-        {(run.experiment.name, run.id) for run in search.responses.choice("", some).runs}
-        for some in wanted
-    )
+    every, own = ({run.key for run in search.responses.choice("", some).runs} for some in wanted)
     return len(every - own)
 
 

@@ -182,9 +182,7 @@ def sources(choice: Choice, events: Iterable[Event] = ()) -> tuple[Source, ...]:
 
     Runs that ``events`` say have just been made or examined are not examined again.
     """
-    complete = {
-        (event.run.experiment.name, event.run.id) for event in events if event.kind != "failed"
-    }
+    complete = {event.run.key for event in events if event.kind != "failed"}
     return tuple(
         Source(
             files=part.files,
@@ -203,10 +201,7 @@ def sources(choice: Choice, events: Iterable[Event] = ()) -> tuple[Source, ...]:
 
 def outcome_json(choice: Choice, events: Sequence[Event], report: Report | None) -> dict[str, Any]:
     """Describe what was done for a script, the runs in the order of the matrix."""
-    order = {(run.experiment.name, run.id): index for index, run in enumerate(choice.runs)}
-
-    def place(event: Event) -> int:
-        return order[event.run.experiment.name, event.run.id]
+    order = {run.key: index for index, run in enumerate(choice.runs)}
 
     return {
         "experiment": choice.name,
@@ -222,7 +217,7 @@ def outcome_json(choice: Choice, events: Sequence[Event], report: Report | None)
                 "seconds": round(event.seconds, 3),
                 "detail": event.detail,
             }
-            for event in sorted(events, key=place)
+            for event in sorted(events, key=lambda event: order[event.run.key])
         ],
         "written": [str(path) for path in report.written] if report else [],
         "left_out": [str(problem) for problem in report.left_out] if report else [],

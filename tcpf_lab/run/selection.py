@@ -149,14 +149,14 @@ class Choice:
     ) -> Iterator[tuple[Part, list[tuple[Run, RunState]]]]:
         """Tell for each run whether it is complete, stale (and why), failed or missing.
 
-        Those ``complete``, by experiment and id, are not examined.
+        Those whose `Run.key` is among ``complete`` are not examined.
         """
         from tcpf_lab.run.runner import RunState, State, examine
 
         identity = registry.identity(self.testbed_name)
 
         def state(run: Run, part: Part) -> RunState:
-            if (run.experiment.name, run.id) in complete:
+            if run.key in complete:
                 return RunState(State.COMPLETE)
             return examine(run, part.files, identity)
 

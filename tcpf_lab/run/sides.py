@@ -190,7 +190,7 @@ class Sides:
         every = (*self.first.parts, *self.second.parts)
         firsts = {(part.experiment.name, cell.runs[0]) for part in every for cell in part.cells()}
         return _narrowed(
-            replace(self.first, parts=every), lambda run: (_id(run) in firsts) is first_seeds
+            replace(self.first, parts=every), lambda run: (run.key in firsts) is first_seeds
         )
 
 
@@ -206,14 +206,14 @@ def choose_sides(request: RunRequest, settings: SideSettings) -> Sides:
         _chosen(request, own, option)
         for option, own in (("--a", settings.first), ("--b", settings.second))
     ]
-    shared = set.intersection(*(set(map(_id, choice.runs)) for choice in both))
+    shared = set.intersection(*({run.key for run in choice.runs} for choice in both))
     cells = {
-        _id(run): _key(run.experiment.name, run.case_name, run.flows, run.settings, settings)
+        run.key: _key(run.experiment.name, run.case_name, run.flows, run.settings, settings)
         for run in both[0].runs
     }
     names = _names(list(dict.fromkeys(cells.values())))
     unchanged = dict.fromkeys(names[key] for run, key in cells.items() if run in shared)
-    first, second = (_narrowed(one, lambda run: _id(run) not in shared) for one in both)
+    first, second = (_narrowed(one, lambda run: run.key not in shared) for one in both)
     if not first.parts or not second.parts:
         raise _same(" ".join(settings.words()))
     return Sides(request, settings, first, second, tuple(unchanged))
@@ -236,9 +236,9 @@ def _chosen(request: RunRequest, settings: Sequence[str], option: str) -> Choice
         return chosen
     axes = (override for override in overrides if _is_axis(override))
     plain = choose(replace(request, overrides=(*request.overrides, *axes)))
-    same = {_id(run): run.experiment for run in plain.runs}
-    kept = _narrowed(chosen, lambda run: same.get(_id(run)) == run.experiment)
-    changed = _narrowed(chosen, lambda run: same.get(_id(run)) != run.experiment)
+    same = {run.key: run.experiment for run in plain.runs}
+    kept = _narrowed(chosen, lambda run: same.get(run.key) == run.experiment)
+    changed = _narrowed(chosen, lambda run: same.get(run.key) != run.experiment)
     renamed = (_renamed(part, ending) for part in changed.parts)
     return replace(chosen, parts=(*kept.parts, *renamed))
 
@@ -264,10 +264,6 @@ def _renamed(part: Part, ending: str) -> Part:
         for run in part.runs
     )
     return replace(part, level=level, runs=tuple(runs), files=replace(part.files, experiment=name))
-
-
-def _id(run: Run) -> tuple[str, str]:
-    return run.experiment.name, run.id
 
 
 def _narrowed(choice: Choice, wanted: Callable[[Run], bool]) -> Choice:

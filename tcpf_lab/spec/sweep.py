@@ -370,6 +370,11 @@ class Run:
         cell = name_of(self.case_name, self.settings)
         return f"{cell}-flows{self.flows}-seed{self.seed}"
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """Experiment and id, which no other run of a collection has."""
+        return self.experiment.name, self.id
+
 
 def expand(
     experiment: Experiment, only: Mapping[str, str] | None = None, seeds: int | None = None
