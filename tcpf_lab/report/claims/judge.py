@@ -16,13 +16,23 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tcpf_lab.metrics.summary import mean_ci
-from tcpf_lab.report.compare.statistics import Array, CellKey, Interval, Sample, interval
+from tcpf_lab.report.compare.statistics import (
+    CONFIDENCE,
+    Array,
+    CellKey,
+    Interval,
+    Sample,
+    interval,
+)
 from tcpf_lab.report.table import MINUS, fixed
 
 #: Fewer seeds decide nothing: the interval of two covers half of what it should, one has none.
 FEWEST_SEEDS = 3
+#: Whether more seeds than these would decide is not worked out.
+MOST_SEEDS = 1000
 #: Gives the mean of a cell's metric and its resamples.
 Look = Callable[[CellKey, str], Array]
 
@@ -393,8 +403,24 @@ class PaperCheck(Bounded):
     @property
     def verdict_text(self) -> str:
         """The verdict as a table has it: what stands on one run says so."""
-        decided = self.verdict is not Verdict.OPEN
-        return f"{self.verdict}, one run" if decided and self.seeds == 1 else str(self.verdict)
+        alone = self.verdict is not Verdict.OPEN and self.seeds == 1
+        return _verdict_text(self.verdict, alone, self.seeds_needed)
+
+    @property
+    def seeds_needed(self) -> int | None:
+        """How many seeds decide what is within noise, if mean and deviation stay what they are.
+
+        More than ``MOST_SEEDS`` where the number is too close to a bound; None where it is not
+        within noise, or has no interval.
+        """
+        mean, half = self.measured.mean, self.measured.half
+        if self.verdict is not Verdict.NOISE or mean is None or half is None:
+            return None
+        distance = min(abs(mean - self.low), abs(mean - self.high))
+        counts = np.arange(self.seeds, max(self.seeds, MOST_SEEDS) + 1)
+        factors = _student_factor(counts)
+        enough = counts[half / factors[0] * factors < distance]
+        return int(enough[0]) if enough.size else MOST_SEEDS + 1
 
     @property
     def seeds(self) -> int:
@@ -419,6 +445,23 @@ class PaperCheck(Bounded):
         return f"{number} ({seeds})"
 
 
+def _student_factor(seeds: NDArray[np.int_]) -> Array:
+    """Half width of the 95 % interval over the standard deviation, by the number of seeds."""
+    from scipy.special import stdtrit  # here, because the command line starts without scipy
+
+    factor: Array = stdtrit(seeds - 1, (1 + CONFIDENCE) / 2) / np.sqrt(seeds)
+    return factor
+
+
+def _verdict_text(verdict: Verdict, alone: bool, seeds_needed: int | None) -> str:
+    if alone:
+        return f"{verdict}, one run"
+    if seeds_needed is None:
+        return str(verdict)
+    few = seeds_needed <= MOST_SEEDS
+    return f"{verdict}, needs {seeds_needed if few else f'over {MOST_SEEDS}'} seeds"
+
+
 class PaperClaim(Claim[PaperCheck]):
     """A sentence of a paper that can be judged by what runs say of it."""
 
@@ -430,8 +473,21 @@ class PaperClaim(Claim[PaperCheck]):
     @property
     def verdict_text(self) -> str:
         """The verdict as a table has it: what stands on one run per number says so."""
-        verdict = self.judgement.verdict
-        return f"{verdict}, one run" if self.alone else str(verdict)
+        return _verdict_text(self.judgement.verdict, self.alone, self.seeds_needed)
+
+    @property
+    def seeds_needed(self) -> int | None:
+        """How many seeds decide a claim that is within noise, by those that its checks need.
+
+        If ``every``, one check decides whose mean is outside of its range, else all of them.
+        """
+        if self.judgement.verdict is not Verdict.NOISE:
+            return None
+        noise = [check for check in self.checks if check.verdict is Verdict.NOISE]
+        alone = [one for one in noise if one.contains(one.measured.mean or 0.0) is not self.every]
+        asked = alone or noise
+        needed = [one.seeds_needed for one in asked if one.seeds_needed is not None]
+        return (min if alone else max)(needed) if len(needed) == len(asked) else None
 
     @property
     def alone(self) -> bool:

@@ -271,6 +271,25 @@ def test_a_claim_needs_all_of_its_checks_or_any() -> None:
     assert claim(good, bad).judgement.holding == 1
 
 
+def test_within_noise_says_how_many_seeds_would_decide() -> None:
+    close, far = check(0.9, 1.3, low=1), check(0.9, 1.9, low=1)
+    # Deviation 0.283, distance 0.1: the half width is 0.1003 with 33 seeds, 0.0987 with 34.
+    assert (close.seeds_needed, far.seeds_needed) == (34, 15)
+    assert far.verdict_text == "within noise, needs 15 seeds"
+    assert check(0.9, 1.1, low=1).verdict_text == "within noise, needs over 1000 seeds"
+    assert check(1.2, 1.21, low=1).seeds_needed is None
+    assert check(math.inf, 0.1, low=1).seeds_needed is None
+
+
+def test_a_claim_within_noise_needs_the_seeds_of_the_checks_that_decide_it() -> None:
+    far, close, below = check(0.9, 1.9, low=1), check(0.9, 1.3, low=1), check(0.1, 1.1, low=1)
+    assert claim(far, close).seeds_needed == close.seeds_needed
+    assert claim(far, below).seeds_needed == below.seeds_needed
+    assert claim(far, below, close, every=False).seeds_needed == far.seeds_needed
+    assert claim(far, check(math.inf, 0.1, low=1)).verdict_text == "within noise"
+    assert claim(far, check(0.1, low=1)).seeds_needed is None
+
+
 def test_verdicts_are_counted() -> None:
     two, one, none = check(1.0, 1.1, low=0), check(1.0, low=0), check(low=0)
     assert counted([claim(two), claim(none)]) == "Of 2 claims: 1 hold, 1 not decidable."
