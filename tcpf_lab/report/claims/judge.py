@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.compare.statistics import (
@@ -29,9 +28,9 @@ from tcpf_lab.report.compare.statistics import (
 )
 from tcpf_lab.report.table import MINUS, fixed
 
-#: Fewer seeds decide nothing: the interval of two covers half of what it should, one has none.
+#: Fewer seeds decide nothing in a bootstrap: of two its interval covers half of what it should.
 FEWEST_SEEDS = 3
-#: Whether more seeds than these would decide is not worked out.
+#: More seeds are not counted.
 MOST_SEEDS = 1000
 #: Gives the mean of a cell's metric and its resamples.
 Look = Callable[[CellKey, str], Array]
@@ -416,10 +415,12 @@ class PaperCheck(Bounded):
         mean, half = self.measured.mean, self.measured.half
         if self.verdict is not Verdict.NOISE or mean is None or half is None:
             return None
-        distance = min(abs(mean - self.low), abs(mean - self.high))
+        from scipy.special import stdtrit  # here, because the command line starts without scipy
+
         counts = np.arange(self.seeds, max(self.seeds, MOST_SEEDS) + 1)
-        factors = _student_factor(counts)
-        enough = counts[half / factors[0] * factors < distance]
+        widths = stdtrit(counts - 1, (1 + CONFIDENCE) / 2) / np.sqrt(counts)
+        distance = min(abs(mean - self.low), abs(mean - self.high))
+        enough = counts[half * widths / widths[0] < distance]
         return int(enough[0]) if enough.size else MOST_SEEDS + 1
 
     @property
@@ -443,14 +444,6 @@ class PaperCheck(Bounded):
         seeds = "1 seed" if count == 1 else f"{count} seeds"
         number = f"{fixed(mean, self.decimals)}{spread} {self.unit}".rstrip()
         return f"{number} ({seeds})"
-
-
-def _student_factor(seeds: NDArray[np.int_]) -> Array:
-    """Half width of the 95 % interval over the standard deviation, by the number of seeds."""
-    from scipy.special import stdtrit  # here, because the command line starts without scipy
-
-    factor: Array = stdtrit(seeds - 1, (1 + CONFIDENCE) / 2) / np.sqrt(seeds)
-    return factor
 
 
 def _verdict_text(verdict: Verdict, alone: bool, seeds_needed: int | None) -> str:
@@ -484,10 +477,12 @@ class PaperClaim(Claim[PaperCheck]):
         if self.judgement.verdict is not Verdict.NOISE:
             return None
         noise = [check for check in self.checks if check.verdict is Verdict.NOISE]
-        alone = [one for one in noise if one.contains(one.measured.mean or 0.0) is not self.every]
-        asked = alone or noise
-        needed = [one.seeds_needed for one in asked if one.seeds_needed is not None]
-        return (min if alone else max)(needed) if len(needed) == len(asked) else None
+        means = [(one.measured.mean or 0.0, one) for one in noise]
+        deciding = [one for mean, one in means if one.contains(mean) is not self.every]
+        needed = [one.seeds_needed for one in deciding or noise if one.seeds_needed is not None]
+        if deciding:
+            return min(needed, default=None)
+        return max(needed) if len(needed) == len(noise) else None
 
     @property
     def alone(self) -> bool:

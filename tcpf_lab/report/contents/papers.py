@@ -165,8 +165,9 @@ def _source(claim: PaperClaim) -> str:
 
 def _measured(claim: PaperClaim) -> str:
     """Give the number of the check that decides, and the range that holds."""
-    verdict = claim.judgement.verdict
-    check = next((one for one in claim.checks if one.verdict is verdict), claim.checks[0])
+    decided = claim.judgement.verdict, claim.seeds_needed
+    alike = (one for one in claim.checks if (one.verdict, one.seeds_needed) == decided)
+    check = next(alike, claim.checks[0])
     return f"{check.label}: {check.number}; claimed: {check.range}"
 
 

@@ -279,6 +279,14 @@ def test_within_noise_says_how_many_seeds_would_decide() -> None:
     assert check(0.9, 1.1, low=1).verdict_text == "within noise, needs over 1000 seeds"
     assert check(1.2, 1.21, low=1).seeds_needed is None
     assert check(math.inf, 0.1, low=1).seeds_needed is None
+    # Mean 1.1, deviation 0.283: the distance is that to the nearer bound, 0.1 again.
+    assert check(0.9, 1.3, low=0, high=1.2).seeds_needed == 34
+    assert (
+        PaperCheck(
+            "loss", Measured(summary=(1.1, close.measured.half or 0.0, 2)), low=1
+        ).seeds_needed
+        == 34
+    )
 
 
 def test_a_claim_within_noise_needs_the_seeds_of_the_checks_that_decide_it() -> None:
@@ -287,6 +295,7 @@ def test_a_claim_within_noise_needs_the_seeds_of_the_checks_that_decide_it() -> 
     assert claim(far, below).seeds_needed == below.seeds_needed
     assert claim(far, below, close, every=False).seeds_needed == far.seeds_needed
     assert claim(far, check(math.inf, 0.1, low=1)).verdict_text == "within noise"
+    assert claim(below, check(-math.inf, 2.0, low=1)).seeds_needed == below.seeds_needed
     assert claim(far, check(0.1, low=1)).seeds_needed is None
 
 
