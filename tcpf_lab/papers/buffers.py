@@ -17,7 +17,6 @@ import numpy as np
 
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.papers.figures import page_of_each
-from tcpf_lab.report.claims.judge import Measured, PaperClaim, Words, paired
 from tcpf_lab.report.claims.page import (
     Block,
     CellRuns,
@@ -32,6 +31,7 @@ from tcpf_lab.report.claims.page import (
     cells_of,
     ratio,
 )
+from tcpf_lab.report.claims.papers import Measured, PaperClaim, Words, paired
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.style import CASES, CaseStyle
 from tcpf_lab.spec.graph import Graph

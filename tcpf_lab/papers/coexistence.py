@@ -17,7 +17,6 @@ from tcpf_lab.base.errors import LabError
 from tcpf_lab.metrics.tcp_info import read_tcp_info
 from tcpf_lab.papers.figures import Lines, page_of_each
 from tcpf_lab.papers.groups import resolved_cells
-from tcpf_lab.report.claims.judge import Measured, PaperClaim, Words, paired
 from tcpf_lab.report.claims.page import (
     Block,
     CellRuns,
@@ -32,6 +31,7 @@ from tcpf_lab.report.claims.page import (
     ratio_of,
     scaled,
 )
+from tcpf_lab.report.claims.papers import Measured, PaperClaim, Words, paired
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.table import NOTHING
 from tcpf_lab.spec.group import Group

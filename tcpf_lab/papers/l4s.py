@@ -12,7 +12,6 @@ from pathlib import Path
 
 from tcpf_lab.papers.figures import Lines, page_of_each
 from tcpf_lab.papers.groups import resolved_cells
-from tcpf_lab.report.claims.judge import Measured, PaperClaim, Words
 from tcpf_lab.report.claims.page import (
     Block,
     CellRuns,
@@ -25,6 +24,7 @@ from tcpf_lab.report.claims.page import (
     Text,
     scaled,
 )
+from tcpf_lab.report.claims.papers import Measured, PaperClaim, Words
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.spec.graph import ETHERNET_HEADER
 from tcpf_lab.spec.queue import Dualpi2

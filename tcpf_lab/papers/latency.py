@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from tcpf_lab.metrics.definitions import jain_index, percentile
 from tcpf_lab.metrics.probes import read_probes
 from tcpf_lab.papers.figures import AgainstDelay, Lines, page_of_each
-from tcpf_lab.report.claims.judge import Measured, PaperClaim, Words, paired
 from tcpf_lab.report.claims.page import (
     Block,
     CellRuns,
@@ -34,6 +33,7 @@ from tcpf_lab.report.claims.page import (
     ratio_of,
     scaled,
 )
+from tcpf_lab.report.claims.papers import Measured, PaperClaim, Words, paired
 from tcpf_lab.report.contents.subject import Member
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tcpf_lab.papers.figures import BarPanel, bars
-from tcpf_lab.report.claims.judge import Measured, PaperClaim, Words, paired
 from tcpf_lab.report.claims.page import (
     FRIO,
     RED,
@@ -27,6 +26,7 @@ from tcpf_lab.report.claims.page import (
     ratio,
     ratio_of,
 )
+from tcpf_lab.report.claims.papers import Measured, PaperClaim, Words, paired
 from tcpf_lab.report.claims.published import published
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.style import DRAWN, METRICS

@@ -22,8 +22,9 @@ from tcpf_lab.papers.rio.measured import OverTime
 from tcpf_lab.papers.sides import Paired
 from tcpf_lab.papers.thesis.page import Scatter
 from tcpf_lab.papers.workloads import Distribution
-from tcpf_lab.report.claims.judge import Measured, PaperCheck, PaperClaim, Source
+from tcpf_lab.report.claims.judge import Source
 from tcpf_lab.report.claims.page import Claims, Drawing, Frame, Page, Point, Table, Text
+from tcpf_lab.report.claims.papers import Measured, PaperCheck, PaperClaim
 from tcpf_lab.results.layout import as_lines, read_json
 
 #: Number of the format; another one is refused.

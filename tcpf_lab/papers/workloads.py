@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcpf_lab.papers.figures import AgainstDelay, BarPanel, bars, page_of_each
-from tcpf_lab.report.claims.judge import Measured, PaperClaim, Words
 from tcpf_lab.report.claims.page import (
     NEW,
     RED,
@@ -37,6 +36,7 @@ from tcpf_lab.report.claims.page import (
     ratio_of,
     with_interval,
 )
+from tcpf_lab.report.claims.papers import Measured, PaperClaim, Words
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.style import DISTINCT
 from tcpf_lab.spec.load import load

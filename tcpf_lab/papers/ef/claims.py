@@ -31,8 +31,8 @@ from tcpf_lab.papers.ef.study import (
     timeouts,
     together,
 )
-from tcpf_lab.report.claims.judge import Measured, PaperClaim, Words, paired
 from tcpf_lab.report.claims.page import Numbers
+from tcpf_lab.report.claims.papers import Measured, PaperClaim, Words, paired
 
 PAPER = Words(Path(__file__).with_name("claims.toml"))
 #: The paper's own TCP.

@@ -13,8 +13,8 @@ from tcpf_lab.papers.ef.figures import (
     throughput_figures,
 )
 from tcpf_lab.papers.ef.study import Conditions
-from tcpf_lab.report.claims.judge import PaperClaim
 from tcpf_lab.report.claims.page import Block, Claims, Drawing, Page, Table, Text
+from tcpf_lab.report.claims.papers import PaperClaim
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.table import NOTHING
 

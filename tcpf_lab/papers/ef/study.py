@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 
 from tcpf_lab.base.units import parse_duration, parse_size
 from tcpf_lab.metrics.summary import mean_ci
-from tcpf_lab.report.claims.judge import Measured, paired
 from tcpf_lab.report.claims.page import CellRuns, Numbers, cells_of
+from tcpf_lab.report.claims.papers import Measured, paired
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.spec.graph import ETHERNET_HEADER, HEADERS
 from tcpf_lab.spec.model import to_data

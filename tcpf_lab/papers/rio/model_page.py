@@ -12,7 +12,7 @@ import numpy as np
 from tcpf_lab.papers.rio import model_figures as m
 from tcpf_lab.papers.rio.model_figures import CURVES, Curve
 from tcpf_lab.papers.rio.router import ACCESS_S, QUANTITIES, rio_tables, settings_for
-from tcpf_lab.report.claims.judge import Measured, PaperCheck, PaperClaim, Verdict, Words
+from tcpf_lab.report.claims.judge import Verdict
 from tcpf_lab.report.claims.page import (
     Block,
     Drawing,
@@ -24,6 +24,7 @@ from tcpf_lab.report.claims.page import (
     drawn,
     markdown,
 )
+from tcpf_lab.report.claims.papers import Measured, PaperCheck, PaperClaim, Words
 from tcpf_lab.report.section import SUFFIXES, Document
 
 _PAPER = Words(Path(__file__).with_name("model.toml"))

@@ -26,7 +26,6 @@ from tcpf_lab.papers.rio.measured import (
     rio_cells,
 )
 from tcpf_lab.papers.rio.router import ACCESS_S, QUANTITIES, rio_table
-from tcpf_lab.report.claims.judge import Measured, PaperClaim, Words, paired
 from tcpf_lab.report.claims.page import (
     Block,
     Claims,
@@ -38,6 +37,7 @@ from tcpf_lab.report.claims.page import (
     cells_of,
     ratio,
 )
+from tcpf_lab.report.claims.papers import Measured, PaperClaim, Words, paired
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.table import NOTHING
 from tcpf_lab.spec.queue import Rio

@@ -18,7 +18,7 @@ from rich.text import Text as Said
 from tcpf_lab.base.errors import LabError
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report import table
-from tcpf_lab.report.claims.judge import (
+from tcpf_lab.report.claims.papers import (
     Measured,
     PaperClaim,
     counted,

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from itertools import combinations, islice
 
 from tcpf_lab.metrics.summary import mean_ci
-from tcpf_lab.report.claims.judge import PaperClaim, Verdict
+from tcpf_lab.report.claims.judge import Verdict
 from tcpf_lab.report.claims.page import cells_of
+from tcpf_lab.report.claims.papers import PaperClaim
 from tcpf_lab.report.compare.factors import DEFAULT, rank_correlation
 from tcpf_lab.report.compare.published import Comparison
 from tcpf_lab.report.compare.sensitivity import (

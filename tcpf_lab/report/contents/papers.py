@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.claims import page as papers
-from tcpf_lab.report.claims.judge import PaperClaim, counted, judged_rows
+from tcpf_lab.report.claims.papers import PaperClaim, counted, judged_rows
 from tcpf_lab.report.contents.answers import Answer, of_claims
 from tcpf_lab.report.contents.model import Figure, Part, sentence
 from tcpf_lab.report.table import (

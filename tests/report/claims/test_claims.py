@@ -22,14 +22,13 @@ from tcpf_lab.report.claims.judge import (
     Claim,
     ClaimResult,
     Judgement,
-    Measured,
-    PaperCheck,
     Reading,
     Source,
     Verdict,
     judge,
     read,
 )
+from tcpf_lab.report.claims.papers import Measured, PaperCheck
 from tcpf_lab.report.claims.published import published
 from tcpf_lab.report.compare.statistics import CellKey, Sample, measured_sample, published_sample
 

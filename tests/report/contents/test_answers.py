@@ -12,8 +12,9 @@ from subject_builder import member, subject
 from table_builder import cell_result, known, without_runs
 
 from tcpf_lab.metrics.summary import mean_ci
-from tcpf_lab.report.claims.judge import Measured, PaperCheck, PaperClaim, Source
+from tcpf_lab.report.claims.judge import Source
 from tcpf_lab.report.claims.page import Claims, Drawing, Drawn, Page, Point, Table, Text
+from tcpf_lab.report.claims.papers import Measured, PaperCheck, PaperClaim
 from tcpf_lab.report.compare.statistics import PUBLISHED_CELLS, CellKey
 from tcpf_lab.report.contents.answers import answer, details, question
 from tcpf_lab.report.contents.papers import page_parts

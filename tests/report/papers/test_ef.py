@@ -19,8 +19,9 @@ from tcpf_lab.papers.ef.figures import (
     throughput_figures,
 )
 from tcpf_lab.papers.ef.study import Conditions
-from tcpf_lab.report.claims.judge import PaperClaim, Verdict
+from tcpf_lab.report.claims.judge import Verdict
 from tcpf_lab.report.claims.page import Drawing, drawn
+from tcpf_lab.report.claims.papers import PaperClaim
 
 Change = Callable[[Conditions, dict[str, Any]], None]
 

@@ -18,15 +18,7 @@ from run_tree import write as write_spec
 from tcpf_lab.papers.figures import Lines
 from tcpf_lab.papers.registry import PAGES as REGISTERED
 from tcpf_lab.papers.registry import pages_of
-from tcpf_lab.report.claims.judge import (
-    Measured,
-    PaperCheck,
-    PaperClaim,
-    Source,
-    Verdict,
-    counted,
-    paired,
-)
+from tcpf_lab.report.claims.judge import Source, Verdict
 from tcpf_lab.report.claims.page import (
     Claims,
     Drawing,
@@ -39,6 +31,7 @@ from tcpf_lab.report.claims.page import (
     pictures,
     write,
 )
+from tcpf_lab.report.claims.papers import Measured, PaperCheck, PaperClaim, counted, paired
 from tcpf_lab.report.plots.canvas import sheet
 from tcpf_lab.report.section import SUFFIXES
 from tcpf_lab.report.style import house_style
@@ -281,12 +274,8 @@ def test_within_noise_says_how_many_seeds_would_decide() -> None:
     assert check(math.inf, 0.1, low=1).seeds_needed is None
     # Mean 1.1, deviation 0.283: the distance is that to the nearer bound, 0.1 again.
     assert check(0.9, 1.3, low=0, high=1.2).seeds_needed == 34
-    assert (
-        PaperCheck(
-            "loss", Measured(summary=(1.1, close.measured.half or 0.0, 2)), low=1
-        ).seeds_needed
-        == 34
-    )
+    stored = Measured(summary=(1.1, close.measured.half or 0.0, 2))
+    assert PaperCheck("loss", stored, low=1).seeds_needed == 34
 
 
 def test_a_claim_within_noise_needs_the_seeds_of_the_checks_that_decide_it() -> None:

@@ -14,8 +14,9 @@ import tcpf_lab
 from tcpf_lab.base.errors import RequestError
 from tcpf_lab.papers.figures import Bars, Lines
 from tcpf_lab.papers.stored import FORMAT, as_text, is_stored, read_page
-from tcpf_lab.report.claims.judge import Measured, PaperCheck, PaperClaim, Source
+from tcpf_lab.report.claims.judge import Source
 from tcpf_lab.report.claims.page import Claims, Drawing, Page, Point, Table, Text, markdown
+from tcpf_lab.report.claims.papers import Measured, PaperCheck, PaperClaim
 from tcpf_lab.results.layout import read_json
 from tcpf_lab.run.reporting import stored_pages
 

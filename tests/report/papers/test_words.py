@@ -16,8 +16,9 @@ from tcpf_lab.papers.index import DOCUMENT, REFERENCE, document, main
 from tcpf_lab.papers.registry import pages_of
 from tcpf_lab.papers.stored import as_text
 from tcpf_lab.papers.thesis.claims import CLAIMS
-from tcpf_lab.report.claims.judge import Measured, PaperCheck, PaperClaim, Source, bounds_of
+from tcpf_lab.report.claims.judge import Source, bounds_of
 from tcpf_lab.report.claims.page import Claims, Page, Text
+from tcpf_lab.report.claims.papers import Measured, PaperCheck, PaperClaim
 from tcpf_lab.spec.load import dump, load
 
 PAPERS = Path(tcpf_lab.__file__).parent / "papers"
